@@ -1,0 +1,155 @@
+"""Settings: what a run is, as typed records that read and write TOML.
+
+Each record validates itself when it is parsed. The options of a method's parts (objective, update, sparsity, ...)
+are declared beside the part that uses them and checked against it in `recipes.py`.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+
+from esacl.errors import ConfigError
+from esacl.options import option, parse
+
+SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "readout")
+"""The replaceable parts of a step; each may have a table of options of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """Which data, cut into which tasks."""
+
+    name: str = option("split-digits", "stream to learn: see `esacl streams`")
+    tasks: int | None = option(None, "number of tasks (default: the stream's own)", low=1)
+    classes_per_task: int | None = option(None, "classes that arrive together (default: the stream's own)", low=1)
+    class_order: Literal["fixed", "shuffled"] = option("fixed", "order of the classes: as listed, or by the seed")
+    limit_per_class: int | None = option(None, "use only this many training (and test) images of each class", low=1)
+    validation: float = option(0.1, "share of each class's training examples held out", low=0.01, high=0.5)
+    augment: bool = option(True, "random crop and flip of training images, where the stream has them")
+    image_size: int = option(32, "height and width that images of a folder are resized to", low=4, high=512)
+    data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
+
+
+@dataclass(frozen=True, slots=True)
+class NetConfig:
+    """Which network."""
+
+    backbone: str = option("auto", "auto, mlp, cnn, resnet10 or resnet18")
+    width: int | None = option(None, "channels of the first stage (default: the backbone's own)", low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """How long and on what the network trains, and which split it is judged on."""
+
+    epochs: int = option(10, "epochs for each task", low=1)
+    batch_size: int = option(32, "examples of the current task in a step", low=1)
+    logit_mask: Literal["none", "batch"] = option(
+        "none", "batch: the fit loss sees only the logits of classes present in the batch"
+    )
+    split: Literal["test", "validation"] = option("test", "split that is evaluated; tune on validation")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineConfig:
+    """Where and how precisely it computes."""
+
+    device: str = option("auto", "auto, cpu, cuda or mps")
+    precision: Literal["32", "bf16", "16"] = option("32", "arithmetic of the network: 32, bf16 or 16 (mixed)")
+    threads: int | None = option(None, "CPU threads (default: torch's own choice)", low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One run: everything that decides its result."""
+
+    method: str = "der++"
+    seed: int = 0
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    net: NetConfig = field(default_factory=NetConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    machine: MachineConfig = field(default_factory=MachineConfig)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by slot
+
+    @staticmethod
+    def from_mapping(values: Mapping[str, Any]) -> "Config":
+        """Parse nested tables, as a TOML file has them; unknown names and bad values are errors."""
+        known = {"method", "seed", *_SECTIONS, *SLOTS}
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise ConfigError(f"unknown setting {unknown[0]!r}. Allowed at the top level: {', '.join(sorted(known))}.")
+        for name in (*_SECTIONS, *SLOTS):
+            if not isinstance(values.get(name, {}), Mapping):
+                raise ConfigError(f"{name!r} is a table of options, but {values[name]!r} was given.")
+        top = parse(_Top, {k: v for k, v in values.items() if k in ("method", "seed")}, "")
+        sections = {name: parse(kind, values.get(name, {}), name) for name, kind in _SECTIONS.items()}
+        options = {slot: dict(values[slot]) for slot in SLOTS if values.get(slot)}
+        return Config(top.method, top.seed, **sections, options=options)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The nested tables that `from_mapping` reads; settings left open are omitted."""
+        tables: dict[str, Any] = {"method": self.method, "seed": self.seed}
+        for name in _SECTIONS:
+            tables[name] = {k: v for k, v in asdict(getattr(self, name)).items() if v is not None}
+        for slot, values in self.options.items():
+            tables[slot] = {k: v for k, v in values.items() if v is not None}
+        return tables
+
+    def to_toml(self) -> str:
+        """The run as a TOML document."""
+        return tomli_w.dumps(self.to_mapping())
+
+    def with_options(self, **options: Mapping[str, Any]) -> "Config":
+        """A copy whose slots have these options."""
+        return replace(self, options={**self.options, **options})
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    method: str = option("der++", "method to train: see `esacl methods`")
+    seed: int = option(0, "seed of every random choice", low=0, high=2**53)
+
+
+_SECTIONS: dict[str, Any] = {
+    "stream": StreamConfig,
+    "net": NetConfig,
+    "train": TrainConfig,
+    "machine": MachineConfig,
+}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no config file {str(path)!r}. Check the path given to --config.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the config file {str(path)!r} as TOML: {error}.") from None
+
+
+def set_option(tables: dict[str, Any], assignment: str) -> None:
+    """Apply one `part.key=value` to nested tables.
+
+    >>> tables = {"train": {"epochs": 10}}
+    >>> set_option(tables, "train.epochs=3")
+    >>> set_option(tables, "objective.alpha=0.2")
+    >>> tables
+    {'train': {'epochs': 3}, 'objective': {'alpha': 0.2}}
+    """
+    path, equals, text = assignment.partition("=")
+    names = path.strip().split(".")
+    if not equals or not all(names) or len(names) > 2:
+        raise ConfigError(f"--set takes part.key=value, such as train.epochs=5, but {assignment!r} was given.")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    place = tables if len(names) == 1 else tables.setdefault(names[0], {})
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {assignment!r}: {names[0]!r} is a value, not a table of options.")
+    place[names[-1]] = value

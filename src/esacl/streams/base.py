@@ -1,0 +1,96 @@
+"""Examples, tasks and streams: what the rest of the library sees of any data set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import torch
+from torch import Tensor
+
+from esacl.streams.inputs import ImageInputs
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Stored examples: images stay uint8 in memory; feature arrays are float32."""
+
+    x: Tensor  # [N, C, H, W]
+    y: Tensor  # [N] int64
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Tensor) -> "Examples":
+        """The examples at `rows`."""
+        return Examples(self.x[rows], self.y[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A labelled data set before it is split into tasks: what a reader returns."""
+
+    name: str
+    class_names: tuple[str, ...]
+    train: Examples
+    test: Examples
+    inputs: ImageInputs
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The classes that arrive together, as columns of the head, and their three splits."""
+
+    index: int
+    classes: tuple[int, ...]
+    train: Examples
+    validation: Examples
+    test: Examples
+
+    def split(self, name: str) -> Examples:
+        """The examples of "train", "validation" or "test"."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A sequence of tasks. `stages` are what is trained in turn; `tasks` are what is evaluated."""
+
+    name: str
+    class_names: tuple[str, ...]  # by column
+    tasks: tuple[Task, ...]
+    stages: tuple[Task, ...]
+    inputs: ImageInputs
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of an example."""
+        channels, height, width = self.tasks[0].train.x.shape[1:]
+        return channels, height, width
+
+    @property
+    def task_of(self) -> Tensor:
+        """The task of each column."""
+        owner = torch.empty(len(self.class_names), dtype=torch.int64)
+        for task in self.tasks:
+            owner[list(task.classes)] = task.index
+        return owner
+
+    def joint(self) -> "Stream":
+        """The same tasks, trained all at once: the upper bound."""
+        parts = [_concatenate([task.split(name) for task in self.tasks]) for name in ("train", "validation", "test")]
+        classes = tuple(column for task in self.tasks for column in task.classes)
+        return replace(self, stages=(Task(0, classes, *parts),))
+
+    def fingerprint(self) -> str:
+        """A short digest of labels, shapes and a sample of the values: tells one data set from another."""
+        digest = sha256(repr((self.class_names, self.inputs)).encode())
+        for task in self.tasks:
+            for examples in (task.train, task.validation, task.test):
+                digest.update(repr((tuple(examples.x.shape), str(examples.x.dtype))).encode())
+                digest.update(examples.y.numpy().tobytes())
+                digest.update(examples.x[:: max(1, len(examples) // 16)].contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+
+def _concatenate(parts: Sequence[Examples]) -> Examples:
+    return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))

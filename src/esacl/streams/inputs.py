@@ -1,0 +1,56 @@
+"""From stored examples to network inputs: normalisation, and crop + flip for a whole batch at once."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from esacl.rng import keyed_integers
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInputs:
+    """Normalises by channel and augments by a shifted crop and a horizontal flip.
+
+    `padding` 0 and `flip` False mean no augmentation. Float arrays (features) pass through unchanged.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    padding: int = 0
+    flip: bool = False
+
+    @property
+    def augments(self) -> bool:
+        """Whether `augmented` differs from `plain`."""
+        return self.padding > 0 or self.flip
+
+    def plain(self, raw: Tensor) -> Tensor:
+        """Normalised, not augmented."""
+        if raw.dtype != torch.uint8:
+            return raw
+        scale = torch.tensor([1 / (255 * s) for s in self.std], device=raw.device).view(1, -1, 1, 1)
+        shift = torch.tensor([-m / s for m, s in zip(self.mean, self.std)], device=raw.device).view(1, -1, 1, 1)
+        return raw * scale + shift
+
+    def augmented(self, raw: Tensor, key: int, index: Tensor) -> Tensor:
+        """Each example cropped and flipped by numbers that depend on (key, its index) only."""
+        if not self.augments or raw.dtype != torch.uint8:
+            return self.plain(raw)
+        return self.plain(self.crop_and_flip(raw, key, index))
+
+    def crop_and_flip(self, raw: Tensor, key: int, index: Tensor) -> Tensor:
+        """The zero-padded batch, gathered at shifted and mirrored coordinates."""
+        height, width = raw.shape[-2:]
+        span = 2 * self.padding + 1
+        top = keyed_integers(key, 3 * index, span)
+        left = keyed_integers(key, 3 * index + 1, span)
+        mirrored = keyed_integers(key, 3 * index + 2, 2) * int(self.flip)
+        rows = top[:, None] + torch.arange(height, device=raw.device)
+        across = torch.arange(width, device=raw.device)
+        columns = left[:, None] + torch.where(mirrored[:, None] == 1, across.flip(0), across)
+        padded = pad(raw, [self.padding] * 4)
+        batch = torch.arange(len(raw), device=raw.device)[:, None, None]
+        cropped = padded.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]]  # [B, H, W, C]
+        return cropped.permute(0, 3, 1, 2)

@@ -1,0 +1,77 @@
+"""Records that flow through a step, shared by every layer."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+Params = dict[str, Tensor]
+State = dict[str, Any]  # what state_dict() returns: nested dicts and lists of tensors and plain values
+
+
+class Outputs(NamedTuple):
+    """What the network answers: features before the head, and one logit per class of the stream."""
+
+    features: Tensor
+    logits: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Examples of one step."""
+
+    views: tuple[Tensor, ...]  # n_views × [B, C, H, W] float, augmented and normalised
+    raw: Tensor  # [B, C, H, W] as stored (uint8 for images): what buffers keep
+    y: Tensor  # [B] column of the true class
+    task: Tensor  # [B] task of the true class
+    index: Tensor  # [B] position in the task's training examples
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def x(self) -> Tensor:
+        """The first view."""
+        return self.views[0]
+
+    def take(self, rows: Tensor) -> "Batch":
+        """The examples at `rows`."""
+        views = tuple(view[rows] for view in self.views)
+        return Batch(views, self.raw[rows], self.y[rows], self.task[rows], self.index[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a step computed at θ; nobody computes it again."""
+
+    batch: Batch
+    outputs: Outputs  # detached
+    fit: Tensor  # [B] detached fit loss of every example
+    loss: Tensor  # [] detached: what was minimised
+    updated: int  # examples of the batch in the update set
+
+
+class Inputs(Protocol):
+    """Turns stored examples into what the network reads."""
+
+    def plain(self, raw: Tensor) -> Tensor:
+        """Normalised, not augmented."""
+        ...
+
+    def augmented(self, raw: Tensor, key: int, index: Tensor) -> Tensor:
+        """Augmented by a transformation that depends on (key, index) only, then normalised."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every part may know about the run it belongs to; fixed before training."""
+
+    classes: int
+    tasks: int
+    batch_size: int
+    epochs: int
+    seed: int
+    device: torch.device
+    inputs: Inputs
