@@ -1,7 +1,7 @@
 """Typed options: a dataclass field with a help line and bounds, and a parser with errors for people."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -9,6 +9,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from esacl.errors import ConfigError, unknown_name
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """A part without settings."""
 
 
 def option(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
@@ -35,7 +40,7 @@ def check(value: Any, hint: Any, where: str, bounds: Mapping[str, Any]) -> Any:
     low, high = bounds.get("low"), bounds.get("high")
     for kind in _alternatives(hint):
         fits, result = _as(value, kind)
-        if fits and (result is None or (low is None or result >= low) and (high is None or result <= high)):
+        if fits and (result is None or ((low is None or result >= low) and (high is None or result <= high))):
             return result
     raise ConfigError(f"{where} = {value!r} is not allowed. Allowed: {describe(hint, bounds)}.")
 

@@ -73,5 +73,6 @@ class Context:
     batch_size: int
     epochs: int
     seed: int
+    logit_mask: str
     device: torch.device
     inputs: Inputs

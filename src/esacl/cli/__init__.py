@@ -1,0 +1,39 @@
+"""The command line: `esacl`."""
+
+from cyclopts import App
+
+from esacl import __version__
+from esacl.cli.data import check_command, get_command
+from esacl.cli.lists import methods_command, report_command, streams_command
+from esacl.cli.run import STATUS, resume_command, run_command
+from esacl.errors import EsaclError
+
+app = App(
+    name="esacl",
+    version=__version__,
+    help=(
+        "Continual learning with one small network: train a method on a stream of tasks, see what it remembers "
+        "and what that cost.\n\nFirst steps: `esacl run`, then open the report it names."
+    ),
+)
+app.command(run_command, name="run")
+app.command(resume_command, name="resume")
+app.command(report_command, name="report")
+app.command(methods_command, name="methods")
+app.command(streams_command, name="streams")
+data = App(name="data", help="Download data sets and check what is there.")
+data.command(get_command, name="get")
+data.command(check_command, name="check")
+app.command(data)
+
+
+def main() -> None:
+    """Run the command line; what a user can cause is one message, never a traceback."""
+    try:
+        app()
+    except EsaclError as error:
+        STATUS.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        STATUS.print("interrupted.")
+        raise SystemExit(130) from None

@@ -1,0 +1,1 @@
+"""Figures: accuracy, cost, capacity, memory."""

@@ -1,0 +1,1 @@
+"""Objectives: what is minimised and what is remembered; one file a method."""

@@ -1,0 +1,1 @@
+"""How a gradient is formed and how the weights move."""

@@ -1,0 +1,1 @@
+"""Data selection: which examples a step or an epoch learns from."""

@@ -1,0 +1,1 @@
+"""Training: one step, one loop, evaluation, checkpoints."""

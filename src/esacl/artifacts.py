@@ -1,0 +1,145 @@
+"""A run on disk: its directory, its results, and the lock that keeps a second process out."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from safetensors.torch import save
+from torch import Tensor
+
+from esacl.config import Config, read_toml
+from esacl.errors import RunError
+from esacl.files import remove_leftovers, write_atomic
+from esacl.metrics.cost import Flops
+from esacl.metrics.memory import Footprint
+from esacl.training.checkpoint import Checkpoints
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a finished run has to show; accuracies are fractions. `None`: not defined for this method."""
+
+    method: str
+    stream: str
+    seed: int
+    sparsity: float
+    epochs: int
+    tasks: int
+    logit_mask: str
+    split: str
+    task_il: float
+    class_il: float | None
+    matrix: dict[str, list[list[float]] | None]
+    forgetting: dict[str, float | None]
+    bwt: dict[str, float | None]
+    fwt: dict[str, float | None]
+    density: float
+    capacity: float
+    flops: Flops
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    footprint_bytes: Footprint
+    task_classes: list[list[str]]
+    versions: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable document that `results.json` holds."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> "Results":
+        """The results that `to_json` wrote."""
+        values = {name: value for name, value in document.items() if name != "schema"}
+        values["flops"] = Flops(**values["flops"])
+        values["footprint_bytes"] = Footprint(**values["footprint_bytes"])
+        return Results(**values)
+
+
+class RunDirectory:
+    """The files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = Checkpoints(path / "checkpoint")
+        self.events = path / "events.jsonl"
+        self.results = path / "results.json"
+        self.report = path / "report.html"
+        self.weights = path / "model.safetensors"
+        self._config = path / "config.toml"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory: a second process is refused, and a killed one leaves no lock behind."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock", timeout=0)
+            lock.acquire()
+        except Timeout:
+            raise RunError(
+                f"another process is working in {str(self.path)!r}. Wait until it ends, or use another directory."
+            ) from None
+        except OSError as error:
+            raise RunError(f"cannot write to {str(self.path)!r}: {error.strerror}. Choose another --out.") from None
+        try:
+            remove_leftovers(self.path)
+            yield
+        finally:
+            lock.release()
+
+    def check_free(self, overwrite: bool) -> None:
+        """Refuse to start where a run is already, unless it may be replaced."""
+        if self._config.exists() and not overwrite:
+            raise RunError(
+                f"{str(self.path)!r} holds a run already. Continue it with `esacl resume {self.path}`, "
+                f"choose another --out, or replace it with --overwrite."
+            )
+
+    def begin(self, config: Config, overwrite: bool = False) -> None:
+        """Make it the directory of a new run."""
+        self.check_free(overwrite)
+        for path in (self._config, self.events, self.results, self.report, self.weights):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
+        write_atomic(self._config, config.to_toml())
+
+    def config(self) -> Config:
+        """The settings of the run that is there."""
+        if not self._config.exists():
+            raise RunError(f"there is no run in {str(self.path)!r} (no config.toml). Start one with `esacl run --out`.")
+        return Config.from_mapping(read_toml(self._config))
+
+    def append_event(self, event: dict[str, Any]) -> None:
+        """Add a line to the event log."""
+        with self.events.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def event_bytes(self) -> int:
+        """Length of the event log."""
+        return self.events.stat().st_size if self.events.exists() else 0
+
+    def rewind_events(self, size: int) -> None:
+        """Drop what was logged after a checkpoint was taken."""
+        with self.events.open("ab") as file:
+            file.truncate(size)
+
+    def write_results(self, results: Results) -> None:
+        """Write `results.json`: a run is finished when this file is there."""
+        write_atomic(self.results, json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n")
+
+    def read_results(self) -> Results | None:
+        """The results of a finished run; None of one that is not."""
+        if not self.results.exists():
+            return None
+        return Results.from_json(json.loads(self.results.read_text(encoding="utf-8")))
+
+    def write_weights(self, state: dict[str, Tensor], metadata: dict[str, str]) -> None:
+        """Write the final weights, with what is needed to read them."""
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
+        write_atomic(self.weights, save(tensors, metadata))

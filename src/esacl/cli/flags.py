@@ -1,0 +1,39 @@
+"""Flags of the command line: each one is a setting of a run, with the help line written beside that setting."""
+
+from typing import Any
+
+from cyclopts import Group, Parameter
+
+from esacl.config import MachineConfig, NetConfig, StreamConfig, TrainConfig
+from esacl.objectives.er import ErOptions
+from esacl.optim.update import SgdOptions
+from esacl.options import helps
+
+WHAT = Group("What to run", sort_key=0)
+DATA = Group("Data", sort_key=1)
+TRAINING = Group("Training", sort_key=2)
+METHOD = Group("Options of a method (an error where the method has no use for them)", sort_key=3)
+MACHINE = Group("Machine", sort_key=4)
+OUTPUT = Group("Output", sort_key=5)
+
+_SETTINGS: dict[str, Any] = {
+    "stream": StreamConfig,
+    "net": NetConfig,
+    "train": TrainConfig,
+    "machine": MachineConfig,
+    "objective": ErOptions,
+    "update": SgdOptions,
+}
+
+
+def setting(path: str, group: Group, name: str | None = None) -> Parameter:
+    """The flag of the setting `part.key`."""
+    part, key = path.split(".")
+    default, text = helps(_SETTINGS[part])[key]
+    shown = "" if default is None else f" [default: {str(default).lower() if isinstance(default, bool) else default}]"
+    return Parameter(name=name, help=f"{text}{shown}", group=group)
+
+
+def described(text: str, group: Group, **more: Any) -> Parameter:
+    """A flag that is not a setting of its own."""
+    return Parameter(help=text, group=group, **more)

@@ -1,0 +1,85 @@
+"""Live progress of a run: task, epoch, loss, samples a second, time left. Silent where nobody watches."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from esacl.runner import Run
+from esacl.training.events import Event, StepDone, TaskDone
+
+REFRESH = 0.1  # seconds between readings of the loss, which may wait for the device
+
+
+@contextmanager
+def training_progress(console: Console, run: Run) -> Iterator[Callable[[Event], None]]:
+    """A listener that draws a bar on a terminal, and does nothing elsewhere."""
+    if not console.is_terminal:
+        yield lambda event: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[speed]}", style="dim"),
+        TextColumn("{task.fields[loss]}", style="dim"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console) as bars:
+        yield _Listener(console, bars, run)
+
+
+class _Listener:
+    """Turns events into a bar that counts examples."""
+
+    def __init__(self, console: Console, bars: Progress, run: Run) -> None:
+        self._console = console
+        self._bars = bars
+        self._stages = len(run.stream.stages)
+        self._bar = bars.add_task(
+            "starting", total=run.trainer.planned_samples(), completed=run.trainer.samples, speed="", loss=""
+        )
+        self._pending, self._since = 0, monotonic()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StepDone):
+            self._pending += event.samples
+            passed = monotonic() - self._since
+            if passed >= REFRESH:
+                self._show(event, passed)
+        elif isinstance(event, TaskDone):
+            self._bars.advance(self._bar, self._pending)
+            self._pending, self._since = 0, monotonic()
+            self._console.print(_sentence(event, self._stages))
+
+    def _show(self, event: StepDone, passed: float) -> None:
+        self._bars.update(
+            self._bar,
+            advance=self._pending,
+            description=f"task {event.task + 1}/{self._stages} · {event.phase} {event.epoch + 1}/{event.epochs}",
+            speed=f"{self._pending / passed:,.0f} samples/s",
+            loss=f"loss {event.loss.item():.3f}",
+        )
+        self._pending, self._since = 0, monotonic()
+
+
+def _sentence(event: TaskDone, stages: int) -> str:
+    """What is known after a task: mean accuracy on the tasks seen so far."""
+    rows = event.accuracies
+    seen = event.task + 1 if stages > 1 else len(rows.task_il)
+    text = f"after task {event.task + 1}/{stages}: Task-IL {sum(rows.task_il[:seen]) / seen:.1%}"
+    return text if rows.class_il is None else f"{text}, Class-IL {sum(rows.class_il[:seen]) / seen:.1%}"
+
+
+@contextmanager
+def transfer_progress(console: Console, description: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback (bytes done, bytes in all) that draws a download bar on a terminal."""
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (TextColumn(description), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bars:
+        bar = bars.add_task(description, total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total or None)

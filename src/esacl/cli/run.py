@@ -1,0 +1,143 @@
+"""`esacl run` and `esacl resume`."""
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from esacl.artifacts import Results, RunDirectory
+from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
+from esacl.cli.progress import training_progress
+from esacl.config import Config, read_toml, set_option
+from esacl.report import load_run, summary_table
+from esacl.runner import Run, reopen, resume, start
+
+TEXT = Console()
+STATUS = Console(stderr=True)
+
+
+def run_command(
+    *,
+    method: Annotated[str | None, described("method to train: see `esacl methods` [default: der++]", WHAT)] = None,
+    stream: Annotated[str | None, setting("stream.name", WHAT)] = None,
+    seed: Annotated[int | None, described("seed of every random choice [default: 0]", WHAT)] = None,
+    out: Annotated[Path | None, described("run directory [default: runs/METHOD-STREAM-SEED]", WHAT)] = None,
+    config: Annotated[Path | None, described("TOML file with settings; flags win over it", WHAT)] = None,
+    set_: Annotated[
+        list[str] | None,
+        described("any setting as part.key=value; may be repeated", WHAT, name="--set", negative=""),
+    ] = None,
+    data_dir: Annotated[Path | None, setting("stream.data_dir", DATA)] = None,
+    tasks: Annotated[int | None, setting("stream.tasks", DATA)] = None,
+    classes_per_task: Annotated[int | None, setting("stream.classes_per_task", DATA)] = None,
+    class_order: Annotated[Literal["fixed", "shuffled"] | None, setting("stream.class_order", DATA)] = None,
+    limit_per_class: Annotated[int | None, setting("stream.limit_per_class", DATA)] = None,
+    image_size: Annotated[int | None, setting("stream.image_size", DATA)] = None,
+    epochs: Annotated[int | None, setting("train.epochs", TRAINING)] = None,
+    batch_size: Annotated[int | None, setting("train.batch_size", TRAINING)] = None,
+    lr: Annotated[float | None, setting("update.lr", TRAINING)] = None,
+    backbone: Annotated[str | None, setting("net.backbone", TRAINING)] = None,
+    width: Annotated[int | None, setting("net.width", TRAINING)] = None,
+    logit_mask: Annotated[Literal["none", "batch"] | None, setting("train.logit_mask", TRAINING)] = None,
+    split: Annotated[Literal["test", "validation"] | None, setting("train.split", TRAINING)] = None,
+    buffer: Annotated[int | None, setting("objective.buffer", METHOD)] = None,
+    sparsity: Annotated[float | None, described("share of weights that are zero at the end", METHOD)] = None,
+    keep: Annotated[float | None, described("share of each batch that data selection keeps", METHOD)] = None,
+    device: Annotated[str | None, setting("machine.device", MACHINE)] = None,
+    precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
+    threads: Annotated[int | None, setting("machine.threads", MACHINE)] = None,
+    overwrite: Annotated[bool, described("replace a run that is in --out already", OUTPUT, negative="")] = False,
+    json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
+) -> None:
+    """Train a method on a stream of tasks, evaluate it after each task, and write a report.
+
+    Example: esacl run --method er --stream split-digits --epochs 10 --buffer 50 --out runs/er
+
+    A run that is interrupted continues with `esacl resume DIR`.
+    """
+    given = {
+        "method": method,
+        "seed": seed,
+        "stream.name": stream,
+        "stream.data_dir": None if data_dir is None else str(data_dir),
+        "stream.tasks": tasks,
+        "stream.classes_per_task": classes_per_task,
+        "stream.class_order": class_order,
+        "stream.limit_per_class": limit_per_class,
+        "stream.image_size": image_size,
+        "train.epochs": epochs,
+        "train.batch_size": batch_size,
+        "train.logit_mask": logit_mask,
+        "train.split": split,
+        "net.backbone": backbone,
+        "net.width": width,
+        "machine.device": device,
+        "machine.precision": precision,
+        "machine.threads": threads,
+        "update.lr": lr,
+        "objective.buffer": buffer,
+        "sparsity.level": sparsity,
+        "selection.keep": keep,
+    }
+    settings = Config.from_mapping(_merge({} if config is None else read_toml(config), set_ or [], given))
+    place = out or _default_place(settings)
+    with start(settings, place, overwrite=overwrite) as opened:
+        _train(opened, json)
+
+
+def resume_command(
+    directory: Annotated[Path, Parameter(help="directory of the run")],
+    *,
+    json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
+) -> None:
+    """Continue a run that was interrupted; it ends with the same bits as one that was not."""
+    if RunDirectory(directory).results.exists():
+        STATUS.print(f"the run in {directory} is finished; nothing is left to do.")
+        _show(resume(directory), directory, json)
+        return
+    with reopen(directory) as opened:
+        _train(opened, json)
+
+
+def _merge(tables: dict[str, Any], assignments: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a file, then `--set`, then flags: the later wins."""
+    for assignment in assignments:
+        set_option(tables, assignment)
+    for path, value in given.items():
+        if value is not None:
+            part, _, key = path.rpartition(".")
+            (tables.setdefault(part, {}) if part else tables)[key] = value
+    return tables
+
+
+def _default_place(settings: Config) -> Path:
+    """runs/METHOD-STREAM-SEED, with a number behind it where that is taken."""
+    stream = settings.stream.name.replace(":", "-").strip("/").replace("/", "-")
+    name = f"{settings.method}-{stream}-{settings.seed}"
+    candidates = (Path("runs") / (name if number == 1 else f"{name}-{number}") for number in range(1, 10_000))
+    return next(path for path in candidates if not path.exists())
+
+
+def _train(opened: Run, json: bool) -> None:
+    """Train with live progress; say how to go on when interrupted."""
+    for note in opened.notes:
+        STATUS.print(f"note: {note}", markup=False)
+    try:
+        with training_progress(STATUS, opened) as listen:
+            for event in opened.events():
+                listen(event)
+        results = opened.finish()
+    except KeyboardInterrupt:
+        STATUS.print(f"\ninterrupted. Continue with: esacl resume {opened.directory.path}", markup=False)
+        raise SystemExit(130) from None
+    _show(results, opened.directory.path, json)
+
+
+def _show(results: Results, directory: Path, json: bool) -> None:
+    if json:
+        print(json_text.dumps(results.to_json(), indent=1))
+        return
+    TEXT.print(summary_table([load_run(directory)]))
+    TEXT.print(f"report: {(directory / 'report.html').resolve()}", markup=False, soft_wrap=True)

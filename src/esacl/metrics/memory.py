@@ -1,0 +1,76 @@
+"""Memory: what training must hold by count, and what the process really took."""
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from esacl.nets.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes that training holds at once, counted: weights, what backward needs of a forward pass, gradients."""
+
+    parameters: int
+    activations: int
+    gradients: int
+
+
+def footprint(net: Network, examples: int) -> Footprint:
+    """The footprint of a step that holds the activations of `examples` examples."""
+    held = sum(value.numel() * value.element_size() for value in net.stored.values())
+    return Footprint(held, examples * activation_bytes(net), held)
+
+
+def activation_bytes(net: Network) -> int:
+    """Bytes that one example's forward pass keeps for the backward pass, each storage once."""
+    known = {value.untyped_storage().data_ptr() for value in (*net.model.parameters(), *net.model.buffers())}
+    kept: dict[int, int] = {}
+    held: list[Tensor] = []  # alive until the end, so that no storage is counted under a recycled address
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage.nbytes()
+            held.append(tensor)
+        return tensor
+
+    examples = 2  # BatchNorm cannot normalise one
+    teacher = net.teacher()
+    teacher.model.train().requires_grad_(True)
+    with (
+        torch.enable_grad(),
+        net.meter.account("measure"),
+        torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor),
+    ):
+        outputs = teacher(torch.zeros(examples, *net.shape, device=net.device))
+    del outputs
+    return sum(kept.values()) // examples
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start measuring the peak anew, where the system allows it."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # only Linux can; elsewhere the peak is that of the process
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """Largest memory of the device, or of the process where the device has none of its own, since the reset."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,100 @@
+"""The cost meter: multiply-adds of every call of the network, counted where it is called.
+
+A forward pass costs examples × Σ MACs of its layers; with gradients on, three times that (forward, gradient of
+the inputs, gradient of the weights). `sparse` gives credit for zero weights, `executed` does not: it is what
+dense hardware really does.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from esacl.types import State
+
+
+def macs_per_example(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, int]:
+    """Multiply-adds of each convolution and linear layer for one example, by layer name."""
+    counts: dict[str, int] = {}
+
+    def watch(name: str) -> None:
+        def count(module: nn.Module, _: tuple[Tensor, ...], out: Tensor) -> None:
+            weight = module.weight
+            assert isinstance(weight, Tensor)
+            positions = out[0].numel() // weight.shape[0]
+            counts[name] = counts.get(name, 0) + positions * weight.numel()
+
+        handles.append(modules[name].register_forward_hook(count))
+
+    handles: list[torch.utils.hooks.RemovableHandle] = []
+    modules = {name: m for name, m in model.named_modules() if isinstance(m, nn.Conv2d | nn.Linear)}
+    for name in modules:
+        watch(name)
+    was_training = model.training
+    parameter = next(model.parameters())
+    try:
+        with torch.no_grad():
+            model.eval()(torch.zeros(1, *shape, device=parameter.device, dtype=parameter.dtype))
+    finally:
+        model.train(was_training)
+        for handle in handles:
+            handle.remove()
+    return counts
+
+
+class Meter:
+    """Running totals of multiply-adds, in the account that is open ("train" unless said otherwise)."""
+
+    def __init__(self, layers: Mapping[str, int]) -> None:
+        self.layers = dict(layers)
+        self.dense = sum(layers.values())  # MACs of one example
+        self.sparse = float(self.dense)  # the same with credit for zeros
+        self.executed_macs: dict[str, int] = {}
+        self.sparse_macs: dict[str, float] = {}
+        self.largest_step = 0  # most examples whose activations were held for one backward pass
+        self._held = 0
+        self.name = "train"
+
+    def set_density(self, density: Mapping[str, float]) -> None:
+        """Share of non-zero weights of each layer from now on; layers not named are dense."""
+        self.sparse = sum(macs * density.get(name, 1.0) for name, macs in self.layers.items())
+
+    def count(self, examples: int) -> None:
+        """Charge one call."""
+        passes = examples
+        if torch.is_grad_enabled():
+            passes = 3 * examples
+            self._held += examples
+        self.executed_macs[self.name] = self.executed_macs.get(self.name, 0) + passes * self.dense
+        self.sparse_macs[self.name] = self.sparse_macs.get(self.name, 0.0) + passes * self.sparse
+
+    def release(self) -> None:
+        """A backward pass frees the activations of the calls before it."""
+        self.largest_step = max(self.largest_step, self._held)
+        self._held = 0
+
+    @contextmanager
+    def account(self, name: str) -> Iterator[None]:
+        """Charge what happens inside to another account."""
+        before, self.name = self.name, name
+        try:
+            yield
+        finally:
+            self.name = before
+
+    def state_dict(self) -> State:
+        """The totals so far."""
+        return {
+            "sparse": self.sparse,
+            "executed_macs": dict(self.executed_macs),
+            "sparse_macs": dict(self.sparse_macs),
+            "largest_step": self.largest_step,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from totals of before."""
+        self.sparse = state["sparse"]
+        self.executed_macs = dict(state["executed_macs"])
+        self.sparse_macs = dict(state["sparse_macs"])
+        self.largest_step = state["largest_step"]

@@ -1,0 +1,73 @@
+"""The objective slot: what is minimised and what is remembered."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from esacl.nets.network import Network
+from esacl.part import Part
+from esacl.streams.base import Examples, Task
+from esacl.types import Batch, Context, Outputs, Params, State, Trace
+
+MASKED = -1e4  # a logit that no softmax sees, finite in every precision
+
+
+class Objective(Part):
+    """Per-example fit loss + retention term. Subclasses override what they need; the rest does nothing."""
+
+    views: ClassVar[int] = 1  # augmented views of each example that the objective reads
+    joint: ClassVar[bool] = False  # whether all tasks are trained at once
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        self.task = 0
+
+    def fit_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Loss of each example on its own label; pure, so that data selection can rank by it.
+
+        The training-time logit mask is applied here, the same for every method.
+        """
+        if self.context.logit_mask == "batch":
+            absent = torch.ones(outputs.logits.shape[1], dtype=torch.bool, device=batch.y.device)
+            absent[batch.y] = False
+            outputs = Outputs(outputs.features, outputs.logits.masked_fill(absent, MASKED))
+        return self.example_loss(outputs, batch)
+
+    def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """[B] loss of each example: cross-entropy unless a method says otherwise."""
+        return torch.nn.functional.cross_entropy(outputs.logits, batch.y, reduction="none")
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+        """Penalty, distillation or replay; None where there is nothing to retain yet."""
+        return None
+
+    def training_set(self, task: Task) -> Examples:
+        """What a task trains on; may depend only on state that stays the same during the task."""
+        return task.train
+
+    def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
+        """Inputs and labels of remembered examples; None without a memory of earlier tasks."""
+        return None
+
+    def extra_parameters(self) -> Params:
+        """Parameters of the objective's own that the optimiser trains (projection heads and the like)."""
+        return {}
+
+    def begin_task(self, net: Network, task: Task) -> None:
+        """A task starts."""
+        self.task = task.index
+
+    def after_step(self, net: Network, trace: Trace) -> None:
+        """A step was taken; the trace holds what was computed before it, at θ."""
+
+    def end_task(self, net: Network, task: Task) -> None:
+        """A task has ended: consolidate (the network is already pruned)."""
+
+    def state_dict(self) -> State:
+        """Everything that later tasks depend on."""
+        return {"task": self.task}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        self.task = state["task"]

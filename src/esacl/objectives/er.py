@@ -1,0 +1,63 @@
+"""Experience replay (ER; Chaudhry et al. 2019): rehearse a few stored examples in every step."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from esacl.nets.network import Network
+from esacl.objectives.base import Objective
+from esacl.objectives.memory import Replay, Reservoir
+from esacl.options import option
+from esacl.types import Batch, Context, Outputs, State, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ErOptions:
+    """Settings of ER. The paper's buffer is 500 examples; a replayed batch is as large as the current one."""
+
+    buffer: int = option(500, "examples kept for replay", low=1)
+    replay_batch: int | None = option(None, "replayed examples in a step (default: the batch size)", low=1)
+
+
+class Er(Objective):
+    """Cross-entropy on the current batch + cross-entropy on a replayed batch."""
+
+    Options = ErOptions
+    keep_logits = False
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        self.memory = Reservoir(options.buffer, context, self.keep_logits)
+
+    def draw(self) -> Replay:
+        """One replayed batch."""
+        return self.memory.draw(self.options.replay_batch or self.context.batch_size)
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+        """Cross-entropy on stored examples, from the second task on."""
+        if self.task == 0:
+            return None
+        replay = self.draw()
+        return cross_entropy(net(replay.x).logits, replay.y)
+
+    def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
+        """Remembered examples, from the second task on."""
+        if self.task == 0:
+            return None
+        replay = self.memory.draw(count)
+        return replay.x, replay.y
+
+    def after_step(self, net: Network, trace: Trace) -> None:
+        """Offer the whole batch, so that the memory stays a fair sample whatever data selection trains on."""
+        self.memory.add(trace.batch.raw, trace.batch.y, trace.outputs.logits if self.keep_logits else None)
+
+    def state_dict(self) -> State:
+        """The memory, besides what every objective has."""
+        return {**super().state_dict(), "memory": self.memory.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        super().load_state_dict(state)
+        self.memory.load_state_dict(state["memory"])

@@ -1,0 +1,18 @@
+"""The readout slot: how the network answers."""
+
+from torch import Tensor
+
+from esacl.nets.network import Network
+from esacl.part import Part
+from esacl.streams.base import Task
+
+
+class Readout(Part):
+    """The network's own head; other readouts are fitted at the end of a task."""
+
+    def fit(self, net: Network, task: Task) -> None:
+        """Fit on what may be seen at the end of a task."""
+
+    def logits(self, net: Network, x: Tensor, task: int | None) -> Tensor:
+        """One score per class; `task` is given only to methods that need to know it."""
+        return net(x, task).logits

@@ -1,0 +1,43 @@
+"""The update slot: how the weights move, as a torch optimiser and a schedule for its learning rate."""
+
+from dataclasses import dataclass
+from math import cos, pi
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from esacl.nets.partition import Partition
+from esacl.options import option
+from esacl.part import Part
+from esacl.types import Params
+
+
+@dataclass(frozen=True, slots=True)
+class SgdOptions:
+    """Settings of SGD. The learning rate's default belongs to the backbone (see `recipes.py`)."""
+
+    lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0)
+    momentum: float = option(0.9, "momentum", low=0, high=0.999)
+    weight_decay: float = option(0.0, "weight decay", low=0)
+    schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each task")
+
+
+class UpdateRule(Part):
+    """Stochastic gradient descent with momentum; the optimiser is new for every task."""
+
+    Options: ClassVar[type[Any]] = SgdOptions
+
+    def build(self, partition: Partition, model: nn.Module, extra: Params) -> torch.optim.Optimizer:
+        """An optimiser over the model's parameters and the parts' own."""
+        return torch.optim.SGD(
+            [*model.parameters(), *extra.values()],
+            lr=self.options.lr,
+            momentum=self.options.momentum,
+            weight_decay=self.options.weight_decay,
+            foreach=True,
+        )
+
+    def rate(self, progress: float) -> float:
+        """Factor on the learning rate after the share `progress` of a task's steps."""
+        return 0.5 * (1 + cos(pi * progress)) if self.options.schedule == "cosine" else 1.0

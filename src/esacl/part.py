@@ -1,0 +1,23 @@
+"""What every replaceable part of a step has in common: options, context, and state that can be saved."""
+
+from typing import Any, ClassVar
+
+from esacl.options import NoOptions
+from esacl.types import Context, State
+
+
+class Part:
+    """A part without settings or state. Whatever `begin_task` and later calls change belongs into the state."""
+
+    Options: ClassVar[type[Any]] = NoOptions
+
+    def __init__(self, options: Any, context: Context) -> None:
+        self.options = options
+        self.context = context
+
+    def state_dict(self) -> State:
+        """Everything that later steps depend on."""
+        return {}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""

@@ -1,0 +1,228 @@
+"""One run, end to end: data → network → training → figures → files."""
+
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from esacl import __version__
+from esacl.artifacts import Results, RunDirectory
+from esacl.config import Config
+from esacl.errors import CheckpointError, ConfigError
+from esacl.machine import machine, resolve_machine
+from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer
+from esacl.metrics.capacity import capacity, overall_density
+from esacl.metrics.cost import flops
+from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory
+from esacl.nets import Network, build_model
+from esacl.recipes import build_parts, method, resolve
+from esacl.report import write_report
+from esacl.streams import Stream, open_stream
+from esacl.training.events import EpochDone, Event, StepDone, TaskDone
+from esacl.training.trainer import Trainer
+from esacl.types import Context
+
+Listener = Callable[[Event], None]
+
+
+class Run:
+    """A run in its directory. Iterate over `events()` to train it, then `finish()`."""
+
+    def __init__(
+        self, directory: RunDirectory, config: Config, stream: Stream, device: torch.device, began: float
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.stream = stream
+        self.device = device
+        self.fingerprint = stream.fingerprint()
+        self.notes: list[str] = []  # what people should know about how the run was continued
+        self._began = began
+        self._reading = perf_counter() - began
+        self._earlier = 0.0  # seconds of the processes before this one
+        context = Context(
+            classes=len(stream.class_names),
+            tasks=len(stream.stages),
+            batch_size=config.train.batch_size,
+            epochs=config.train.epochs,
+            seed=config.seed,
+            logit_mask=config.train.logit_mask,
+            device=device,
+            inputs=stream.inputs,
+        )
+        width = config.net.width
+        assert width is not None
+        model = build_model(config.net.backbone, width, stream.shape, context.classes, config.seed)
+        net = Network(model, stream.shape, device, config.machine.precision)
+        self.trainer = Trainer(net, build_parts(config, context), stream, config.train, config.seed)
+        self.trainer.seconds["data"] = self._reading
+        self._saved = 0
+
+    def restore(self) -> None:
+        """Continue from the newest whole checkpoint; without any, from the beginning."""
+        state, problems = self.directory.checkpoints.newest()
+        self.notes += [f"{problem} Continuing from the one before it." for problem in problems]
+        if state is None:
+            self.directory.rewind_events(0)
+            return
+        if state["fingerprint"] != self.fingerprint:
+            raise CheckpointError(
+                f"the data of {self.config.stream.name!r} are not those that the run in {str(self.directory.path)!r} "
+                f"was started with. Give back the same data, or start a new run."
+            )
+        self.trainer.load_state_dict(state["trainer"])
+        self.trainer.seconds["data"] += self._reading
+        self._earlier = state["seconds"]
+        self._saved = state["number"]
+        self.directory.rewind_events(state["event_bytes"])
+
+    def events(self) -> Iterator[Event]:
+        """Train to the end; every epoch and task is logged and saved before it is told."""
+        for event in self.trainer.run():
+            if not isinstance(event, StepDone):
+                self.directory.append_event(_as_json(event))
+                self._save()
+            yield event
+
+    def _save(self) -> None:
+        self._saved += 1
+        state = {
+            "number": self._saved,
+            "fingerprint": self.fingerprint,
+            "event_bytes": self.directory.event_bytes(),
+            "seconds": self._elapsed(),
+            "trainer": self.trainer.state_dict(),
+        }
+        self.directory.checkpoints.save(self._saved, state)
+
+    def _elapsed(self) -> float:
+        return self._earlier + perf_counter() - self._began
+
+    def finish(self) -> Results:
+        """Write weights, results and report of a trained run."""
+        model = self.trainer.net.model
+        names = {"classes": "\n".join(self.stream.class_names), "config": self.config.to_toml()}
+        self.directory.write_weights(model.state_dict(), names)
+        results = self._results()
+        self.directory.write_results(results)
+        write_report([self.directory.path], self.directory.report)
+        return results
+
+    def _results(self) -> Results:
+        trainer, config, stream = self.trainer, self.config, self.stream
+        net, sparsity = trainer.net, trainer.parts.sparsity
+        untrained = trainer.untrained
+        assert untrained is not None
+        rows = {"task_il": [list(row.task_il) for row in trainer.rows], "class_il": None}
+        class_rows = [list(row.class_il) for row in trainer.rows if row.class_il is not None]
+        matrix: dict[str, list[list[float]] | None] = {**rows, "class_il": class_rows or None}
+        start = asdict(untrained)
+        shares = sparsity.density(net)
+        density = overall_density(shares, {name: net.stored[name].numel() for name in shares})
+        meter = net.meter
+        return Results(
+            method=config.method,
+            stream=config.stream.name,
+            seed=config.seed,
+            sparsity=sparsity.target,
+            epochs=config.train.epochs,
+            tasks=len(stream.tasks),
+            logit_mask=config.train.logit_mask,
+            split=config.train.split,
+            task_il=average_accuracy(matrix["task_il"] or []),
+            class_il=average_accuracy(matrix["class_il"]) if matrix["class_il"] else None,
+            matrix=matrix,
+            forgetting={name: forgetting(m) if m else None for name, m in matrix.items()},
+            bwt={name: backward_transfer(m) if m else None for name, m in matrix.items()},
+            fwt={name: forward_transfer(m, start[name]) if m else None for name, m in matrix.items()},
+            density=density,
+            capacity=capacity(density, len(stream.tasks), sparsity.stores_masks),
+            flops=flops(trainer.paper_macs, meter.sparse_macs["train"], meter.executed_macs["train"]),
+            seconds={"total": self._elapsed(), **trainer.seconds},
+            peak_memory_bytes=peak_memory_bytes(self.device),
+            footprint_bytes=footprint(net, meter.largest_step),
+            task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
+            versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        )
+
+
+@contextmanager
+def start(config: Config, out: Path, stream: Stream | None = None, overwrite: bool = False) -> Iterator[Run]:
+    """A new run in the directory `out`; a stream of one's own may be given instead of a name."""
+    began = perf_counter()
+    directory = RunDirectory(out)
+    directory.check_free(overwrite)
+    stream, config = _prepare(config, stream)
+    with directory.locked(), machine(config.machine) as device:
+        directory.begin(config, overwrite)
+        reset_peak_memory(device)
+        yield Run(directory, config, stream, device, began)
+
+
+@contextmanager
+def reopen(out: Path, stream: Stream | None = None) -> Iterator[Run]:
+    """The run in the directory `out`, where it stopped."""
+    began = perf_counter()
+    directory = RunDirectory(out)
+    recorded = directory.config()
+    stream, config = _prepare(recorded, stream)
+    with directory.locked(), machine(config.machine) as device:
+        reset_peak_memory(device)
+        opened = Run(directory, config, stream, device, began)
+        opened.restore()
+        yield opened
+
+
+def run(
+    config: Config, out: Path, stream: Stream | None = None, overwrite: bool = False, listen: Listener | None = None
+) -> Results:
+    """Train and evaluate a method on a stream; everything is in `out` afterwards."""
+    with start(config, out, stream, overwrite) as opened:
+        return _complete(opened, listen)
+
+
+def resume(out: Path, stream: Stream | None = None, listen: Listener | None = None) -> Results:
+    """Continue a run that was interrupted; the result is that of a run that was not."""
+    directory = RunDirectory(out)
+    finished = directory.read_results()
+    if finished is not None:
+        if not directory.report.exists():
+            write_report([out], directory.report)
+        return finished
+    with reopen(out, stream) as opened:
+        return _complete(opened, listen)
+
+
+def _complete(opened: Run, listen: Listener | None) -> Results:
+    for event in opened.events():
+        if listen is not None:
+            listen(event)
+    return opened.finish()
+
+
+def _prepare(config: Config, stream: Stream | None) -> tuple[Stream, Config]:
+    """The stream and the resolved settings, with the method's name checked before any data are read."""
+    chosen = method(config.method)
+    config = replace(config, machine=resolve_machine(config.machine))
+    if stream is None:
+        if config.stream.name == "arrays":
+            raise ConfigError(
+                "this run learns from arrays given in Python: resume it with esacl.resume(out, stream=...)."
+            )
+        stream = open_stream(config.stream, config.seed)
+    else:
+        config = replace(config, stream=replace(config.stream, name=stream.name))
+    if getattr(chosen.part("objective"), "joint", False):
+        stream = stream.joint()
+    return stream, resolve(config, stream)
+
+
+def _as_json(event: EpochDone | TaskDone) -> dict[str, Any]:
+    if isinstance(event, TaskDone):
+        return {"event": "task", "task": event.task, **asdict(event.accuracies)}
+    return {"event": "epoch", **asdict(event)}

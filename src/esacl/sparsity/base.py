@@ -1,0 +1,82 @@
+"""The sparsity slot: what a stored weight means, which weights may move, and a task's phases."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from esacl.nets.network import Network
+from esacl.part import Part
+from esacl.streams.base import Task
+from esacl.types import Params
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of training within a task."""
+
+    name: str
+    epochs: int
+
+
+class SparsityStrategy(Part):
+    """Dense: the identity view, no constraint, one phase. Subclasses override what they need."""
+
+    views_weights: ClassVar[bool] = False  # whether `view` differs from the identity
+    needs_task_id: ClassVar[bool] = False  # whether it can answer only when told the task
+    observes_gradients: ClassVar[bool] = False  # whether `observe_gradients` wants to be called
+    stores_masks: ClassVar[bool] = False  # whether it keeps a mask for every task
+
+    @property
+    def target(self) -> float:
+        """Sparsity asked for: share of zeros among the prunable weights."""
+        return 0.0
+
+    def attach(self, net: Network) -> None:
+        """See the network before anything is trained."""
+
+    def view(self, params: Params, task: int | None) -> Params:
+        """Effective parameters of a task from the stored ones."""
+        return params
+
+    def extra_parameters(self) -> Params:
+        """Parameters of the strategy's own that the optimiser trains (scores and the like)."""
+        return {}
+
+    def constrained(self) -> Collection[str]:
+        """Names of the parameters whose step is constrained now."""
+        return ()
+
+    def constrain(self, name: str, before: Tensor, after: Tensor) -> Tensor:
+        """The value a parameter may take, given its values before and after the step."""
+        return after
+
+    def next_phase(self, task: int, done: int) -> Phase | None:
+        """The phase after `done` phases of a task; None ends the task. Asked, so that it can be resumed."""
+        return Phase("fit", self.context.epochs) if done == 0 else None
+
+    def begin_task(self, net: Network, task: Task) -> None:
+        """A task starts: expand."""
+
+    def begin_epoch(self, net: Network, epoch: int) -> None:
+        """An epoch starts."""
+
+    def observe_gradients(self, gradients: Params, memory: Callable[[], Params]) -> None:
+        """See the gradients of a step before it is taken, and on demand those of remembered examples."""
+
+    def end_phase(self, net: Network, task: Task, phase: Phase) -> None:
+        """A phase has ended."""
+
+    def end_task(self, net: Network, task: Task) -> None:
+        """A task has ended: prune and freeze."""
+
+    def density(self, net: Network) -> dict[str, float]:
+        """Share of non-zero effective weights, by prunable parameter."""
+        effective = net.stored if net.view is None else net.view(net.stored, None)
+        weights = {name: effective[name] for name in net.partition.prunable}
+        return {name: weight.count_nonzero().item() / weight.numel() for name, weight in weights.items()}
+
+
+class Dense(SparsityStrategy):
+    """All weights, all the time."""

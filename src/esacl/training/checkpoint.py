@@ -1,0 +1,121 @@
+"""Checkpoints: the whole state of a run as one safetensors file, with a digest, and never a pickle.
+
+Tensors are stored as such; everything around them (nested dicts, lists, plain values) is a JSON tree in the
+file's metadata whose leaves name the tensors.
+"""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from esacl.errors import CheckpointError
+from esacl.files import remove_leftovers, write_atomic
+from esacl.types import State
+
+FORMAT = "esacl-checkpoint-1"
+KEPT = 2  # the newest and the one before it
+
+
+def pack(state: State) -> bytes:
+    """A state as the bytes of a safetensors file."""
+    tensors: dict[str, Tensor] = {}
+    tree = json.dumps(_to_tree(state, tensors, ""))
+    metadata = {"format": FORMAT, "tree": tree, "sha256": _digest(tree, tensors)}
+    return save(tensors, metadata)
+
+
+def unpack(path: Path) -> State:
+    """The state in a file; anything wrong with it is a CheckpointError."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"the checkpoint {str(path)!r} cannot be read: {error}.") from None
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{str(path)!r} is not a checkpoint of this library (format {metadata.get('format')!r}).")
+    if metadata.get("sha256") != _digest(metadata.get("tree", ""), tensors):
+        raise CheckpointError(f"the checkpoint {str(path)!r} is damaged: its contents do not match its digest.")
+    state = _from_tree(json.loads(metadata["tree"]), tensors)
+    if tensors:
+        raise CheckpointError(f"the checkpoint {str(path)!r} holds unused tensors: {', '.join(sorted(tensors)[:3])}.")
+    assert isinstance(state, dict)
+    return state
+
+
+class Checkpoints:
+    """The numbered checkpoints of a run; only the newest few are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def numbers(self) -> list[int]:
+        """What is there, oldest first."""
+        return sorted(int(path.stem) for path in self.folder.glob("*.safetensors") if path.stem.isdigit())
+
+    def save(self, number: int, state: State) -> None:
+        """Write a checkpoint, then drop the ones that are too old (and any newer one, damaged or abandoned)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(self._path(number), pack(state))
+        older = [n for n in self.numbers() if n < number]
+        newer = [n for n in self.numbers() if n > number]
+        for stale in [*older[: len(older) - KEPT + 1], *newer]:
+            self._path(stale).unlink()
+
+    def newest(self) -> tuple[State | None, list[str]]:
+        """The newest whole checkpoint (None without any), and what is wrong with newer ones."""
+        remove_leftovers(self.folder)
+        problems: list[str] = []
+        for number in reversed(self.numbers()):
+            try:
+                return unpack(self._path(number)), problems
+            except CheckpointError as error:
+                problems.append(str(error))
+        return None, problems
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.safetensors"
+
+
+def _to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
+    """Plain values as they are; containers and tensors as tagged lists."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor):
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return ["tensor", name]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str | int):
+                raise CheckpointError(f"a state is keyed by text or whole numbers, but {name} has the key {key!r}.")
+        return ["dict", [[key, _to_tree(item, tensors, f"{name}/{key}")] for key, item in value.items()]]
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return [kind, [_to_tree(item, tensors, f"{name}/{place}") for place, item in enumerate(value)]]
+    raise CheckpointError(f"a state may hold tensors and plain values, but {name} is a {type(value).__name__}.")
+
+
+def _from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(tree, list):
+        return tree
+    kind, content = tree
+    if kind == "tensor":
+        return tensors.pop(content)
+    if kind == "dict":
+        return {key: _from_tree(item, tensors) for key, item in content}
+    items = [_from_tree(item, tensors) for item in content]
+    return tuple(items) if kind == "tuple" else items
+
+
+def _digest(tree: str, tensors: dict[str, Tensor]) -> str:
+    digest = sha256(tree.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    return digest.hexdigest()

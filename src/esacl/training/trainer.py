@@ -1,0 +1,188 @@
+"""The loop: tasks, phases, epochs, steps. It yields events, writes nothing, and can be stopped anywhere."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import isfinite
+from time import perf_counter
+
+import torch
+
+from esacl.config import TrainConfig
+from esacl.errors import RunError
+from esacl.nets.network import Network
+from esacl.sparsity.base import Phase
+from esacl.streams.base import Stream, Task
+from esacl.streams.loading import Loader
+from esacl.training.evaluate import Accuracies, evaluate
+from esacl.training.events import EpochDone, Event, StepDone, TaskDone
+from esacl.training.parts import Parts
+from esacl.training.step import train_step
+from esacl.types import State
+
+
+@dataclass(slots=True)
+class Position:
+    """How far training has come: stages done, phases done in this stage, epochs done in this phase and stage."""
+
+    stage: int = 0
+    phase: int = 0
+    epoch: int = 0
+    stage_epoch: int = 0
+
+
+class Trainer:
+    """Trains a composition on a stream and evaluates it after every stage."""
+
+    def __init__(self, net: Network, parts: Parts, stream: Stream, config: TrainConfig, seed: int) -> None:
+        self.net = net
+        self.parts = parts
+        self.stream = stream
+        self.config = config
+        self.seed = seed
+        self.position = Position()
+        self.untrained: Accuracies | None = None  # what the network knows before it has seen anything
+        self.rows: list[Accuracies] = []  # after each stage
+        self.paper_macs = 0.0
+        self.samples = 0  # examples trained on so far
+        self.seconds = {"train": 0.0, "evaluate": 0.0, "data": 0.0}
+        self.optimizer: torch.optim.Optimizer | None = None
+        self._optimizer_state: State | None = None
+        parts.attach(net)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every stage is trained."""
+        return self.position.stage == len(self.stream.stages)
+
+    def planned_samples(self) -> int:
+        """Examples that the whole run will train on, as far as can be told beforehand."""
+        return self.config.epochs * sum(len(stage.train) for stage in self.stream.stages)
+
+    def run(self) -> Iterator[Event]:
+        """Train from the present position to the end."""
+        if self.untrained is None:
+            self.untrained = self._evaluate()
+        while not self.finished:
+            yield from self._stage(self.stream.stages[self.position.stage])
+
+    def _stage(self, stage: Task) -> Iterator[Event]:
+        """One task. The order at its end is a contract: prune → consolidate → readout → evaluate → save."""
+        parts, net, position = self.parts, self.net, self.position
+        if position.stage_epoch == 0:
+            parts.sparsity.begin_task(net, stage)
+            parts.objective.begin_task(net, stage)
+            parts.selection.begin_task(len(parts.objective.training_set(stage)))
+        examples = parts.objective.training_set(stage)
+        loader = Loader(
+            self.stream, stage.index, examples, self.config.batch_size, self.seed, net.device, parts.objective.views
+        )
+        while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
+            yield from self._phase(stage, phase, loader)
+        parts.sparsity.end_task(net, stage)
+        self._update_density()
+        parts.constraint.end_task(net, stage)
+        parts.objective.end_task(net, stage)
+        parts.readout.fit(net, stage)
+        self.rows.append(self._evaluate())
+        self.position = Position(stage=position.stage + 1)
+        yield TaskDone(stage.index, self.rows[-1])
+
+    def _phase(self, stage: Task, phase: Phase, loader: Loader) -> Iterator[Event]:
+        parts, position = self.parts, self.position
+        self.optimizer = parts.update.build(self.net.partition, self.net.model, parts.extra_parameters())
+        for group in self.optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+        if self._optimizer_state is not None:
+            self.optimizer.load_state_dict(self._optimizer_state)
+            self._optimizer_state = None
+        while position.epoch < phase.epochs:
+            parts.sparsity.begin_epoch(self.net, position.epoch)
+            self._update_density()
+            yield from self._epoch(stage, phase, loader)
+        parts.sparsity.end_phase(self.net, stage, phase)
+        position.phase += 1
+        position.epoch = 0
+        self.optimizer = None
+
+    def _epoch(self, stage: Task, phase: Phase, loader: Loader) -> Iterator[Event]:
+        position, net = self.position, self.net
+        assert self.optimizer is not None
+        subset = self.parts.selection.epoch_subset(len(loader.examples), position.stage_epoch)
+        steps = loader.steps(None if subset is None else len(subset))
+        total = torch.zeros((), device=net.device)
+        data, samples, began = 0.0, 0, perf_counter()
+        net.model.train()
+        batches = loader.epoch(position.stage_epoch, subset)
+        for step in range(steps):
+            asked = perf_counter()
+            batch = next(batches)
+            data += perf_counter() - asked
+            self._schedule((position.epoch + step / steps) / phase.epochs)
+            trace = train_step(net, self.parts, self.optimizer, batch)
+            self.paper_macs += 3 * trace.updated * net.meter.sparse
+            total += trace.loss
+            samples += len(batch)
+            self.samples += len(batch)
+            yield StepDone(stage.index, phase.name, position.epoch, phase.epochs, len(batch), trace.loss)
+        loss = total.item() / steps
+        if not isfinite(loss):
+            lr = self.optimizer.param_groups[0]["initial_lr"]
+            raise RunError(
+                f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}, "
+                f"with a learning rate of {lr:g}. Use a smaller --lr."
+            )
+        seconds = perf_counter() - began
+        self.seconds["data"] += data
+        self.seconds["train"] += seconds - data
+        position.epoch += 1
+        position.stage_epoch += 1
+        lr = self.optimizer.param_groups[0]["lr"]
+        yield EpochDone(stage.index, phase.name, position.epoch - 1, phase.epochs, loss, samples, lr, seconds)
+
+    def _schedule(self, progress: float) -> None:
+        assert self.optimizer is not None
+        factor = self.parts.update.rate(progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
+
+    def _update_density(self) -> None:
+        density = self.parts.sparsity.density(self.net)
+        self.net.meter.set_density({name.removesuffix(".weight"): share for name, share in density.items()})
+
+    def _evaluate(self) -> Accuracies:
+        began = perf_counter()
+        needs_task_id = self.parts.sparsity.needs_task_id
+        result = evaluate(self.net, self.parts.readout, self.stream, self.config.split, needs_task_id)
+        self.seconds["evaluate"] += perf_counter() - began
+        return result
+
+    def state_dict(self) -> State:
+        """Everything that the rest of the run depends on, at the end of an epoch or a task."""
+        return {
+            "position": asdict(self.position),
+            "untrained": None if self.untrained is None else asdict(self.untrained),
+            "rows": [asdict(row) for row in self.rows],
+            "paper_macs": self.paper_macs,
+            "samples": self.samples,
+            "seconds": dict(self.seconds),
+            "net": self.net.state_dict(),
+            "parts": self.parts.state_dict(),
+            "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before, whatever this trainer was built from."""
+        self.position = Position(**state["position"])
+        self.untrained = None if state["untrained"] is None else _accuracies(state["untrained"])
+        self.rows = [_accuracies(row) for row in state["rows"]]
+        self.paper_macs = state["paper_macs"]
+        self.samples = state["samples"]
+        self.seconds = dict(state["seconds"])
+        self.net.load_state_dict(state["net"])
+        self.parts.load_state_dict(state["parts"])
+        self._optimizer_state = state["optimizer"]
+
+
+def _accuracies(values: State) -> Accuracies:
+    class_il = values["class_il"]
+    return Accuracies(tuple(values["task_il"]), None if class_il is None else tuple(class_il))
