@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from math import isfinite
+from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from esacl.errors import ConfigError, unknown_name
 
 T = TypeVar("T")
+MAX = int(float_info.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _as(value: Any, kind: Any) -> tuple[bool, Any]:
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         return text in get_args(kind), text
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return True, float(value)
+        return (True, float(value)) if abs(value) <= MAX else (False, None)
     if kind in (int, float) and isinstance(value, bool):
         return False, None
     if isinstance(value, float) and not isfinite(value):

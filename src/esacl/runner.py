@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from esacl import __version__
 from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
 from esacl.errors import CheckpointError, ConfigError
@@ -23,9 +22,11 @@ from esacl.nets import Network, build_model
 from esacl.recipes import build_parts, method, resolve
 from esacl.report import write_report
 from esacl.streams import Stream, open_stream
+from esacl.streams.images import Progress
 from esacl.training.events import EpochDone, Event, StepDone, TaskDone
 from esacl.training.trainer import Trainer
 from esacl.types import Context
+from esacl.version import __version__
 
 Listener = Callable[[Event], None]
 
@@ -152,12 +153,18 @@ class Run:
 
 
 @contextmanager
-def start(config: Config, out: Path, stream: Stream | None = None, overwrite: bool = False) -> Iterator[Run]:
+def start(
+    config: Config,
+    out: Path,
+    stream: Stream | None = None,
+    overwrite: bool = False,
+    reading: Progress | None = None,
+) -> Iterator[Run]:
     """A new run in the directory `out`; a stream of one's own may be given instead of a name."""
     began = perf_counter()
     directory = RunDirectory(out)
     directory.check_free(overwrite)
-    stream, config = _prepare(config, stream)
+    stream, config = _prepare(config, stream, reading)
     with directory.locked(), machine(config.machine) as device:
         directory.begin(config, overwrite)
         reset_peak_memory(device)
@@ -165,12 +172,12 @@ def start(config: Config, out: Path, stream: Stream | None = None, overwrite: bo
 
 
 @contextmanager
-def reopen(out: Path, stream: Stream | None = None) -> Iterator[Run]:
+def reopen(out: Path, stream: Stream | None = None, reading: Progress | None = None) -> Iterator[Run]:
     """The run in the directory `out`, where it stopped."""
     began = perf_counter()
     directory = RunDirectory(out)
     recorded = directory.config()
-    stream, config = _prepare(recorded, stream)
+    stream, config = _prepare(recorded, stream, reading)
     with directory.locked(), machine(config.machine) as device:
         reset_peak_memory(device)
         opened = Run(directory, config, stream, device, began)
@@ -205,7 +212,7 @@ def _complete(opened: Run, listen: Listener | None) -> Results:
     return opened.finish()
 
 
-def _prepare(config: Config, stream: Stream | None) -> tuple[Stream, Config]:
+def _prepare(config: Config, stream: Stream | None, reading: Progress | None) -> tuple[Stream, Config]:
     """The stream and the resolved settings, with the method's name checked before any data are read."""
     chosen = method(config.method)
     config = replace(config, machine=resolve_machine(config.machine))
@@ -214,7 +221,7 @@ def _prepare(config: Config, stream: Stream | None) -> tuple[Stream, Config]:
             raise ConfigError(
                 "this run learns from arrays given in Python: resume it with esacl.resume(out, stream=...)."
             )
-        stream = open_stream(config.stream, config.seed)
+        stream = open_stream(config.stream, config.seed, reading)
     else:
         config = replace(config, stream=replace(config.stream, name=stream.name))
     if getattr(chosen.part("objective"), "joint", False):

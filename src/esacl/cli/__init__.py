@@ -2,11 +2,11 @@
 
 from cyclopts import App
 
-from esacl import __version__
 from esacl.cli.data import check_command, get_command
 from esacl.cli.lists import methods_command, report_command, streams_command
 from esacl.cli.run import STATUS, resume_command, run_command
 from esacl.errors import EsaclError
+from esacl.version import __version__
 
 app = App(
     name="esacl",

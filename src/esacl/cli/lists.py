@@ -3,16 +3,17 @@
 import json as json_text
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from esacl.cli.flags import OUTPUT, described
 from esacl.config import SLOTS
 from esacl.options import helps
-from esacl.recipes import METHODS
+from esacl.recipes import METHODS, Method
 from esacl.report import load_run, summary_table, write_report
 from esacl.streams import available
 
@@ -23,51 +24,56 @@ Json = Annotated[bool, described("print JSON", OUTPUT, negative="")]
 
 def methods_command(*, json: Json = False) -> None:
     """List the methods, what they do, and the options of their own."""
-    rows = {
-        name: {
-            "about": row.about,
-            "parts": {slot: row.part(slot).__name__ for slot in SLOTS},
-            "options": {
-                f"{slot}.{key}": {"default": default, "help": text}
-                for slot in SLOTS
-                for key, (default, text) in helps(row.part(slot).Options).items()
-            },
-        }
-        for name, row in METHODS.items()
-    }
+    options = {name: _options(row) for name, row in METHODS.items()}
     if json:
+        rows = {
+            name: {
+                "about": row.about,
+                "parts": {slot: row.part(slot).__name__ for slot in SLOTS},
+                "options": {key: {"default": default, "help": text} for key, (default, text) in options[name].items()},
+            }
+            for name, row in METHODS.items()
+        }
         print(json_text.dumps(rows, indent=1))
         return
-    table = Table(title="Methods", title_justify="left")
-    table.add_column("method", style="bold")
+    shared = sorted(set.intersection(*(set(own) for own in options.values())))
+    table = Table(title="Methods", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method", style="bold", no_wrap=True)
     table.add_column("what it does")
-    table.add_column("options of its own (--set part.key=value)")
-    shared = set.intersection(*(set(options) for options in (dict(_options(row)) for row in rows.values())))
-    for name, row in rows.items():
-        own = [f"{key}={default}" for key, default in _options(row) if key not in shared]
-        table.add_row(name, str(row["about"]), "\n".join(own) or "–")
+    table.add_column("options of its own", no_wrap=True)
+    for name, row in METHODS.items():
+        own = (f"{key}={_shown(default)}" for key, (default, _) in options[name].items() if key not in shared)
+        table.add_row(name, row.about, "\n".join(own) or "–")
     TEXT.print(table)
-    TEXT.print(f"All methods: {', '.join(sorted(shared))}.", style="dim")
+    TEXT.print(f"Every method: {', '.join(shared)}. Set any of them with --set part.key=value.", style="dim")
 
 
-def _options(row: dict[str, object]) -> list[tuple[str, object]]:
-    options = row["options"]
-    assert isinstance(options, dict)
-    return [(key, "auto" if entry["default"] is None else entry["default"]) for key, entry in options.items()]
+def _options(row: Method) -> dict[str, tuple[Any, str]]:
+    """Default and help line of every option of a method, by part.key."""
+    return {f"{slot}.{key}": told for slot in SLOTS for key, told in helps(row.part(slot).Options).items()}
+
+
+def _shown(default: Any) -> str:
+    return "auto" if default is None else str(default)
 
 
 def streams_command(*, json: Json = False) -> None:
     """List the streams, their tasks, and what has to be downloaded for them."""
-    rows = [asdict(stream) for stream in available()]
     if json:
-        print(json_text.dumps(rows, indent=1))
+        print(json_text.dumps([asdict(stream) for stream in available()], indent=1))
         return
-    table = Table(title="Streams", title_justify="left")
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), overflow="fold", style="bold" if name == "name" else None)
-    for row in rows:
-        table.add_row(*("–" if value is None else str(value) for value in row.values()))
+    table = Table(title="Streams", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stream", style="bold", no_wrap=True)
+    table.add_column("what it is")
+    for name in ("tasks", "classes", "image", "download"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for stream in available():
+        image = "–" if stream.image is None else "×".join(map(str, stream.image))
+        download = "–" if stream.size is None else f"{stream.size / 1e6:.0f} MB"
+        counts = ("yours" if count is None else str(count) for count in (stream.tasks, stream.classes))
+        table.add_row(stream.name, stream.description, *counts, image, download)
     TEXT.print(table)
+    TEXT.print("Download with `esacl data get NAME`; `esacl data check` says what is there.", style="dim")
 
 
 def report_command(
@@ -75,8 +81,11 @@ def report_command(
     *,
     out: Annotated[
         Path | None,
-        described("file to write [default: report.html of the first run, or of the current folder for several]", OUTPUT,
-                  name=["--out", "-o"]),
+        described(
+            "file to write [default: report.html of the first run, or of the current folder for several]",
+            OUTPUT,
+            name=["--out", "-o"],
+        ),
     ] = None,
 ) -> None:
     """Write one self-contained page about one or several runs, side by side."""

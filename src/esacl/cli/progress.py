@@ -5,7 +5,15 @@ from contextlib import contextmanager
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from esacl.runner import Run
 from esacl.training.events import Event, StepDone, TaskDone
@@ -83,3 +91,15 @@ def transfer_progress(console: Console, description: str) -> Iterator[Callable[[
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task(description, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total or None)
+
+
+@contextmanager
+def counting_progress(console: Console, description: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback (images done, images in all) that draws a bar on a terminal while there is something to count."""
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (TextColumn(description), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task(description, total=None, visible=False)
+        yield lambda done, total: bars.update(bar, completed=done, total=total, visible=True)

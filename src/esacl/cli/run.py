@@ -1,6 +1,8 @@
 """`esacl run` and `esacl resume`."""
 
 import json as json_text
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,10 +11,11 @@ from rich.console import Console
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
-from esacl.cli.progress import training_progress
+from esacl.cli.progress import counting_progress, training_progress
 from esacl.config import Config, read_toml, set_option
 from esacl.report import load_run, summary_table
 from esacl.runner import Run, reopen, resume, start
+from esacl.streams.images import Progress
 
 TEXT = Console()
 STATUS = Console(stderr=True)
@@ -83,8 +86,7 @@ def run_command(
     }
     settings = Config.from_mapping(_merge({} if config is None else read_toml(config), set_ or [], given))
     place = out or _default_place(settings)
-    with start(settings, place, overwrite=overwrite) as opened:
-        _train(opened, json)
+    _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json)
 
 
 def resume_command(
@@ -97,8 +99,7 @@ def resume_command(
         STATUS.print(f"the run in {directory} is finished; nothing is left to do.")
         _show(resume(directory), directory, json)
         return
-    with reopen(directory) as opened:
-        _train(opened, json)
+    _train(lambda reading: reopen(directory, reading=reading), json)
 
 
 def _merge(tables: dict[str, Any], assignments: list[str], given: dict[str, Any]) -> dict[str, Any]:
@@ -120,19 +121,22 @@ def _default_place(settings: Config) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
-def _train(opened: Run, json: bool) -> None:
-    """Train with live progress; say how to go on when interrupted."""
-    for note in opened.notes:
-        STATUS.print(f"note: {note}", markup=False)
-    try:
-        with training_progress(STATUS, opened) as listen:
-            for event in opened.events():
-                listen(event)
-        results = opened.finish()
-    except KeyboardInterrupt:
-        STATUS.print(f"\ninterrupted. Continue with: esacl resume {opened.directory.path}", markup=False)
-        raise SystemExit(130) from None
-    _show(results, opened.directory.path, json)
+def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bool) -> None:
+    """Open a run and train it with live progress; say how to go on when interrupted."""
+    with ExitStack() as held:
+        with counting_progress(STATUS, "reading images") as reading:
+            opened = held.enter_context(open_run(reading))
+        for note in opened.notes:
+            STATUS.print(f"note: {note}", markup=False, soft_wrap=True)
+        try:
+            with training_progress(STATUS, opened) as listen:
+                for event in opened.events():
+                    listen(event)
+            results = opened.finish()
+        except KeyboardInterrupt:
+            STATUS.print(f"\ninterrupted. Continue with: esacl resume {opened.directory.path}", markup=False)
+            raise SystemExit(130) from None
+        _show(results, opened.directory.path, json)
 
 
 def _show(results: Results, directory: Path, json: bool) -> None:

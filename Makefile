@@ -1,0 +1,44 @@
+# `make demo` and `make test` each work alone on a fresh machine that has Python >= 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint format bench clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 14
+
+demo: $(VENV)/.runtime ## train on the embedded stream in under a minute and print where the report is
+	$(BIN)/esacl run --method der++ --stream split-digits --epochs 10 --buffer 50 --out runs/demo --overwrite
+
+test: $(VENV)/.dev ## run every test, with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: $(VENV)/.dev ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## apply the style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop
+	$(BIN)/python benchmarks/overhead.py
+
+clean: ## remove the environment and caches (runs/ stays)
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "esacl needs Python 3.11 or newer, but $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12 ..." % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.runtime
