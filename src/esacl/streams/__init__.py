@@ -1,0 +1,20 @@
+"""Streams: data sets, cut by class into tasks that arrive one after another."""
+
+from esacl.streams.arrays import from_arrays
+from esacl.streams.base import Examples, Stream, Task
+from esacl.streams.catalogue import StreamInfo, available, open_stream
+from esacl.streams.check import Report, check
+from esacl.streams.download import get
+
+__all__ = [
+    "Examples",
+    "Report",
+    "Stream",
+    "StreamInfo",
+    "Task",
+    "available",
+    "check",
+    "from_arrays",
+    "get",
+    "open_stream",
+]

@@ -1,0 +1,65 @@
+"""Every stream by name: what it is, and how to open it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from esacl.config import StreamConfig
+from esacl.errors import ConfigError, unknown_name
+from esacl.streams import digits, folder
+from esacl.streams.base import Stream
+from esacl.streams.images import Progress
+from esacl.streams.locate import data_folder, read_official
+from esacl.streams.official import OFFICIAL
+from esacl.streams.split import split
+
+_FOLDER = "folder:"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """What can be said of a stream before it is opened; nothing where it depends on your files."""
+
+    name: str
+    description: str
+    classes: int | None
+    tasks: int | None  # unless the run asks for another number
+    image: tuple[int, int, int] | None  # channels, height, width
+    download: str | None = None  # official address
+    size: int | None = None  # bytes to download
+
+
+_INFOS = (
+    StreamInfo("split-digits", "handwritten digits of scikit-learn, ready without a download", 10, 5, (1, 8, 8)),
+    *(
+        StreamInfo(data.stream, text, data.classes, tasks, image, data.url, data.size)
+        for data, text, tasks, image in (
+            (OFFICIAL["cifar10"], "CIFAR-10, natural images", 5, (3, 32, 32)),
+            (OFFICIAL["cifar100"], "CIFAR-100, natural images, fine labels", 10, (3, 32, 32)),
+            (OFFICIAL["tinyimagenet"], "Tiny-ImageNet, natural images", 10, (3, 64, 64)),
+        )
+    ),
+    StreamInfo(f"{_FOLDER}PATH", "your own images, one sub-folder for each class", None, None, None),
+)
+
+
+def available() -> list[StreamInfo]:
+    """The streams that can be opened by name."""
+    return list(_INFOS)
+
+
+def open_stream(config: StreamConfig, seed: int, progress: Progress | None = None) -> Stream:
+    """The stream that `config` describes, in memory; only a shuffled class order depends on the seed."""
+    if config.name.startswith(_FOLDER):
+        path = config.name.removeprefix(_FOLDER)
+        if not path:
+            raise ConfigError("stream 'folder:' names no folder. Write folder:PATH, such as folder:photos.")
+        return split(folder.read(Path(path).expanduser(), config.image_size, progress), config, seed)
+    info = next((info for info in _INFOS if info.name == config.name), None)
+    if info is None or info.classes is None:
+        raise unknown_name("stream", config.name, [info.name for info in _INFOS])
+    if config.name == "split-digits":
+        source = digits.read()
+    else:
+        data = OFFICIAL[config.name.removeprefix("split-")]
+        source = read_official(data, data_folder(config.data_dir), config.limit_per_class, progress)
+    return split(source, config, seed, info.tasks)

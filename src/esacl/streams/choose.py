@@ -1,0 +1,40 @@
+"""Fixed choices of examples: the same for every seed, so that no run trains on what another is judged by."""
+
+import torch
+from torch import Tensor
+
+from esacl.rng import derive, keyed_integers
+
+TEST_SHARE = 0.2
+"""Share of each class held out for testing where the data has no test split of its own."""
+
+
+def rows_by_class(y: Tensor, classes: int) -> list[Tensor]:
+    """The rows of each class, in order."""
+    ends = torch.bincount(y, minlength=classes).cumsum(0)[:-1]
+    return list(y.argsort(stable=True).tensor_split(ends.tolist()))
+
+
+def choose(rows: Tensor, take: int, purpose: str) -> Tensor:
+    """`take` of the rows, scattered evenly, in order; fewer for a smaller `take`, never others.
+
+    >>> choose(torch.arange(10), 3, "limit").tolist() == choose(torch.arange(10), 3, "limit").tolist()
+    True
+    """
+    if take >= len(rows):
+        return rows
+    rank = keyed_integers(derive(0, "choose", purpose), torch.arange(len(rows)), 1 << 31).argsort(stable=True)
+    return rows[rank[:take].sort().values]
+
+
+def cut(rows: Tensor, share: float, purpose: str) -> tuple[Tensor, Tensor]:
+    """The rows that stay, and the share of them that is held out: at least one, never all."""
+    held = choose(rows, min(max(1, round(len(rows) * share)), len(rows) - 1), purpose)
+    return rows[~torch.isin(rows, held)], held
+
+
+def cut_test(y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Rows for training and rows for testing, with the same share of every class."""
+    parts = [cut(rows, TEST_SHARE, "test") for rows in rows_by_class(y, classes)]
+    train, test = (torch.cat(side).sort().values for side in zip(*parts))
+    return train, test

@@ -1,0 +1,106 @@
+"""From a labelled data set to a stream: class order, tasks of equal size, and three splits that no seed can mix."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from esacl.config import StreamConfig
+from esacl.errors import ConfigError
+from esacl.rng import generator
+from esacl.streams.base import Examples, Source, Stream, Task
+from esacl.streams.choose import choose, cut, rows_by_class
+
+
+def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | None = None) -> Stream:
+    """The stream that `config` describes; the seed decides the class order (if shuffled) and nothing else."""
+    classes = len(source.class_names)
+    tasks = task_count(classes, config.tasks, config.classes_per_task, default_tasks)
+    order = class_order(classes, config.class_order, seed)
+    column = torch.empty(classes, dtype=torch.int64)
+    column[order] = torch.arange(classes)
+    train, validation, test = _rows(source, config)
+    size = classes // tasks
+    parts = []
+    for index in range(tasks):
+        own = order[index * size : (index + 1) * size].tolist()
+        parts.append(
+            Task(
+                index,
+                tuple(range(index * size, (index + 1) * size)),
+                _gathered(source.train, [train[k] for k in own], column),
+                _gathered(source.train, [validation[k] for k in own], column),
+                _gathered(source.test, [test[k] for k in own], column),
+            )
+        )
+    names = tuple(source.class_names[k] for k in order.tolist())
+    inputs = source.inputs if config.augment else replace(source.inputs, padding=0, flip=False)
+    return Stream(source.name, names, tuple(parts), tuple(parts), inputs)
+
+
+def class_order(classes: int, order: str, seed: int) -> Tensor:
+    """The class at each column: as listed, or shuffled by the seed."""
+    if order == "fixed":
+        return torch.arange(classes)
+    return torch.randperm(classes, generator=generator(seed, "class order"))
+
+
+def task_count(classes: int, tasks: int | None, classes_per_task: int | None, default: int | None = None) -> int:
+    """The number of equal tasks, from whichever of the two was given.
+
+    >>> task_count(10, None, 5), task_count(10, 5, None), task_count(9, None, None)
+    (2, 5, 3)
+    """
+    if tasks is None and classes_per_task is None:
+        return default if default is not None and classes % default == 0 else _default_tasks(classes)
+    if tasks is None or classes_per_task is None:
+        parts, given = (tasks, "tasks") if tasks is not None else (classes_per_task, "classes_per_task")
+        if parts is None or parts < 1 or classes % parts:
+            raise ConfigError(
+                f"{given} = {parts} does not divide the {classes} classes of the stream into equal tasks. "
+                f"Allowed: {', '.join(map(str, _divisors(classes)))}."
+            )
+        return parts if given == "tasks" else classes // parts
+    if tasks * classes_per_task != classes:
+        raise ConfigError(
+            f"tasks = {tasks} with classes_per_task = {classes_per_task} makes {tasks * classes_per_task} classes, "
+            f"but the stream has {classes}. Give one of the two, or numbers whose product is {classes}."
+        )
+    return tasks
+
+
+def _default_tasks(classes: int) -> int:
+    """As many tasks as possible that hold at least two classes; a prime number of classes arrives one by one."""
+    return next((classes // size for size in _divisors(classes)[1:-1]), classes)
+
+
+def _divisors(number: int) -> list[int]:
+    return [k for k in range(1, number + 1) if number % k == 0]
+
+
+def _rows(source: Source, config: StreamConfig) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """For each class, the rows of its training, validation and test examples."""
+    classes = len(source.class_names)
+    train, validation = [], []
+    for name, rows in zip(source.class_names, rows_by_class(source.train.y, classes)):
+        limited = _limited(rows, config)
+        if len(limited) < 2:
+            raise ConfigError(
+                f"class {name!r} has {len(limited)} training example after limit_per_class = {config.limit_per_class}, "
+                "but one is held out for validation and one must be left to learn from. Allowed: at least 2."
+            )
+        kept, held = cut(limited, config.validation, "validation")
+        train.append(kept)
+        validation.append(held)
+    test = [_limited(rows, config) for rows in rows_by_class(source.test.y, classes)]
+    return train, validation, test
+
+
+def _limited(rows: Tensor, config: StreamConfig) -> Tensor:
+    return rows if config.limit_per_class is None else choose(rows, config.limit_per_class, "limit")
+
+
+def _gathered(examples: Examples, groups: list[Tensor], column: Tensor) -> Examples:
+    """The examples of some classes in their stored order, labelled by column: the only copy that is made."""
+    rows = torch.cat(groups).sort().values
+    return Examples(examples.x[rows], column[examples.y[rows]])
