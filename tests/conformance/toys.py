@@ -1,0 +1,130 @@
+"""Parts that exist only to fill every slot in the conformance suite: a masked view, frozen weights, a selection."""
+
+from dataclasses import dataclass
+
+import torch
+
+from esacl.optim.constraint import StepConstraint
+from esacl.optim.gradient import GradientRule
+from esacl.optim.update import UpdateRule
+from esacl.options import option
+from esacl.recipes import METHODS, Method, combine
+from esacl.rng import generator
+from esacl.selection.base import DataSelector
+from esacl.sparsity.base import Phase, SparsityStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class MaskOptions:
+    level: float = option(0.5, "share of zeros", low=0, high=1)
+
+
+class RandomMask(SparsityStrategy):
+    """Half of the weights are never seen; what a task used is frozen after it; each task has two phases."""
+
+    Options = MaskOptions
+    views_weights = True
+    observes_gradients = True
+
+    @property
+    def target(self):
+        return self.options.level
+
+    def attach(self, net):
+        draw = generator(self.context.seed, "toy mask")
+        self.masks = {n: torch.rand(net.stored[n].shape, generator=draw) > self.target for n in net.partition.prunable}
+        self.frozen = {n: torch.zeros_like(mask) for n, mask in self.masks.items()}
+        self.scores = {n: torch.zeros_like(net.stored[n].detach()) for n in self.masks}
+
+    def view(self, params, task):
+        return {name: value * self.masks[name] if name in self.masks else value for name, value in params.items()}
+
+    def next_phase(self, task, done):
+        return [Phase("fit", self.context.epochs), Phase("retrain", 1), None][done]
+
+    def observe_gradients(self, gradients, memory):
+        remembered = memory()
+        for name in self.scores:
+            self.scores[name] += gradients[name].abs() + (remembered[name].abs() if remembered else 0)
+
+    def constrained(self):
+        return [name for name, frozen in self.frozen.items() if frozen.any()]
+
+    def constrain(self, name, before, after):
+        return torch.where(self.frozen[name], before, after)
+
+    def end_task(self, net, task):
+        for name, score in self.scores.items():
+            self.frozen[name] |= score > score.quantile(0.9)
+            score.zero_()
+
+    def state_dict(self):
+        return {"masks": dict(self.masks), "frozen": dict(self.frozen), "scores": dict(self.scores)}
+
+    def load_state_dict(self, state):
+        self.masks, self.frozen, self.scores = (dict(state[key]) for key in ("masks", "frozen", "scores"))
+
+
+class StillBiases(StepConstraint):
+    """The head's bias stays where it is after the first task."""
+
+    still = False
+
+    def constrained(self):
+        return ["head.bias"] if self.still else []
+
+    def constrain(self, name, before, after):
+        return before
+
+    def end_task(self, net, task):
+        self.still = True
+
+    def state_dict(self):
+        return {"still": self.still}
+
+    def load_state_dict(self, state):
+        self.still = state["still"]
+
+
+class HardHalf(DataSelector):
+    """The harder half of each batch; from the second epoch on, examples of more than average loss."""
+
+    def begin_task(self, examples):
+        self.losses = torch.zeros(examples)
+
+    def epoch_subset(self, examples, epoch):
+        return None if epoch == 0 else (self.losses >= self.losses.mean()).nonzero().squeeze(1)
+
+    def update_set(self, fit):
+        return fit.topk(max(1, len(fit) // 2)).indices
+
+    def observe(self, trace):
+        self.losses[trace.batch.index] = trace.fit
+
+    def state_dict(self):
+        return {"losses": self.losses} if hasattr(self, "losses") else {}
+
+    def load_state_dict(self, state):
+        if state:
+            self.losses = state["losses"]
+
+
+class SteepGradient(GradientRule):
+    """The plain gradient, by another name."""
+
+
+class Adam(UpdateRule):
+    """An optimiser with more state than SGD."""
+
+    def build(self, partition, model, extra):
+        return torch.optim.Adam([*model.parameters(), *extra.values()], lr=self.options.lr)
+
+
+MASK = Method("toy mask", {"sparsity": RandomMask, "constraint": StillBiases})
+SELECT = Method("toy selection", {"selection": HardHalf, "gradient": SteepGradient, "update": Adam})
+COMPOSITIONS = {
+    **METHODS,
+    **{f"toymask-{name}": combine("toy", row, MASK) for name, row in METHODS.items()},
+    **{f"toyselect-{name}": combine("toy", row, SELECT) for name, row in METHODS.items()},
+    "toyall-der++": combine("toy", METHODS["der++"], MASK, SELECT),
+}
