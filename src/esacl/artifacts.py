@@ -139,7 +139,10 @@ class RunDirectory:
             return None
         return Results.from_json(json.loads(self.results.read_text(encoding="utf-8")))
 
-    def write_weights(self, state: dict[str, Tensor], metadata: dict[str, str]) -> None:
-        """Write the final weights, with what is needed to read them."""
+    def write_weights(self, state: dict[str, Tensor], about: dict[str, Any]) -> None:
+        """Write the final weights, with what is needed to read them as one JSON document in the metadata.
+
+        One key, because the format does not keep the order of several: the same run gives the same bytes.
+        """
         tensors = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
-        write_atomic(self.weights, save(tensors, metadata))
+        write_atomic(self.weights, save(tensors, {"esacl": json.dumps(about)}))

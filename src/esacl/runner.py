@@ -107,8 +107,8 @@ class Run:
     def finish(self) -> Results:
         """Write weights, results and report of a trained run."""
         model = self.trainer.net.model
-        names = {"classes": "\n".join(self.stream.class_names), "config": self.config.to_toml()}
-        self.directory.write_weights(model.state_dict(), names)
+        about = {"classes": list(self.stream.class_names), "shape": list(self.stream.shape)}
+        self.directory.write_weights(model.state_dict(), {**about, "config": self.config.to_mapping()})
         results = self._results()
         self.directory.write_results(results)
         write_report([self.directory.path], self.directory.report)

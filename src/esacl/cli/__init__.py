@@ -1,5 +1,8 @@
 """The command line: `esacl`."""
 
+import sys
+from collections.abc import Sequence
+
 from cyclopts import App
 
 from esacl.cli.data import check_command, get_command
@@ -27,10 +30,10 @@ data.command(check_command, name="check")
 app.command(data)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; what a user can cause is one message, never a traceback."""
     try:
-        app()
+        app(sys.argv[1:] if arguments is None else arguments)
     except EsaclError as error:
         STATUS.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(2) from None

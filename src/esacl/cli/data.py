@@ -22,6 +22,7 @@ _STATES = {"official": "whole", "other": "readable", "damaged": "damaged", "miss
 
 def get_command(
     name: Annotated[str, Parameter(help="cifar10, cifar100 or tinyimagenet")],
+    /,
     *,
     data_dir: DataDir = None,
     url: Annotated[str | None, described("another address of the same archive, such as a mirror", DATA)] = None,

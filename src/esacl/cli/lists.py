@@ -77,7 +77,8 @@ def streams_command(*, json: Json = False) -> None:
 
 
 def report_command(
-    directories: Annotated[list[Path], Parameter(help="run directories")],
+    directories: Annotated[list[Path], Parameter(help="run directories", negative="")],
+    /,
     *,
     out: Annotated[
         Path | None,

@@ -91,12 +91,13 @@ def run_command(
 
 def resume_command(
     directory: Annotated[Path, Parameter(help="directory of the run")],
+    /,
     *,
     json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
 ) -> None:
     """Continue a run that was interrupted; it ends with the same bits as one that was not."""
     if RunDirectory(directory).results.exists():
-        STATUS.print(f"the run in {directory} is finished; nothing is left to do.")
+        STATUS.print(f"the run in {directory} is finished; nothing is left to do.", markup=False, soft_wrap=True)
         _show(resume(directory), directory, json)
         return
     _train(lambda reading: reopen(directory, reading=reading), json)
@@ -134,7 +135,9 @@ def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bo
                     listen(event)
             results = opened.finish()
         except KeyboardInterrupt:
-            STATUS.print(f"\ninterrupted. Continue with: esacl resume {opened.directory.path}", markup=False)
+            STATUS.print(
+                f"\ninterrupted. Continue with: esacl resume {opened.directory.path}", markup=False, soft_wrap=True
+            )
             raise SystemExit(130) from None
         _show(results, opened.directory.path, json)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from esacl.nets.meter import Meter
 from esacl.nets.network import Network
 
 
@@ -28,7 +29,10 @@ def footprint(net: Network, examples: int) -> Footprint:
 
 def activation_bytes(net: Network) -> int:
     """Bytes that one example's forward pass keeps for the backward pass, each storage once."""
-    known = {value.untyped_storage().data_ptr() for value in (*net.model.parameters(), *net.model.buffers())}
+    teacher = net.teacher()
+    teacher.meter = Meter(net.meter.layers)  # measuring is not training: it is charged to nobody
+    teacher.model.train().requires_grad_(True)
+    known = {value.untyped_storage().data_ptr() for value in (*teacher.model.parameters(), *teacher.model.buffers())}
     kept: dict[int, int] = {}
     held: list[Tensor] = []  # alive until the end, so that no storage is counted under a recycled address
 
@@ -40,13 +44,7 @@ def activation_bytes(net: Network) -> int:
         return tensor
 
     examples = 2  # BatchNorm cannot normalise one
-    teacher = net.teacher()
-    teacher.model.train().requires_grad_(True)
-    with (
-        torch.enable_grad(),
-        net.meter.account("measure"),
-        torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor),
-    ):
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         outputs = teacher(torch.zeros(examples, *net.shape, device=net.device))
     del outputs
     return sum(kept.values()) // examples

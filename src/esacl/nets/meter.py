@@ -98,3 +98,4 @@ class Meter:
         self.executed_macs = dict(state["executed_macs"])
         self.sparse_macs = dict(state["sparse_macs"])
         self.largest_step = state["largest_step"]
+        self._held = 0

@@ -107,8 +107,9 @@ class Network:
 def fits_channels_last(model: nn.Module) -> bool:
     """Whether the model has convolutions, all of which are safe in the channels-last layout.
 
-    Strided 1×1 convolutions of fewer than 8 input channels corrupt memory there in some CPU builds of torch.
+    Training strided 1×1 convolutions of fewer than 16 input channels corrupts memory there on AVX-512 processors
+    (below 8 on AVX2; https://github.com/uxlfoundation/oneDNN/issues/6035).
     """
     convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
-    narrow = any(c.kernel_size == (1, 1) and max(c.stride) > 1 and c.in_channels < 8 for c in convolutions)
+    narrow = any(c.kernel_size == (1, 1) and max(c.stride) > 1 and c.in_channels < 16 for c in convolutions)
     return bool(convolutions) and not narrow

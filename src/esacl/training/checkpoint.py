@@ -88,6 +88,7 @@ def _to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
+        name = f"{len(tensors)}{name}"  # numbered: {"a": {"b": ...}} and {"a/b": ...} are two places
         tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return ["tensor", name]
     if isinstance(value, dict):

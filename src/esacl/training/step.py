@@ -50,4 +50,5 @@ def memory_gradients(net: Network, parts: Parts, count: int) -> Params:
     x, y = remembered
     names, values = zip(*net.stored.items())
     gradients = torch.autograd.grad(cross_entropy(net(x).logits, y), values, allow_unused=True)
+    net.meter.release()
     return {name: gradient for name, gradient in zip(names, gradients) if gradient is not None}

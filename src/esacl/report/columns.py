@@ -1,0 +1,74 @@
+"""The figures of a run that summaries compare, and how a column of them is written."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from esacl.report.groups import Spread, spread
+from esacl.report.record import RunRecord
+from esacl.report.units import DASH, Kind, Scale, scale_for
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a run: what it is called, where it stands, and whether more of it is better."""
+
+    family: str  # what it shares its unit with
+    name: str
+    kind: Kind
+    of: Callable[[RunRecord], float | None]
+    high_is_good: bool = False
+
+    def spread(self, records: Sequence[RunRecord]) -> Spread | None:
+        """Mean and standard deviation over runs."""
+        return spread([self.of(record) for record in records])
+
+
+FIGURES = (
+    Figure("Accuracy", "Task-IL", "share", lambda run: run.accuracy.task_il, high_is_good=True),
+    Figure("Accuracy", "Class-IL", "share", lambda run: run.accuracy.class_il, high_is_good=True),
+    Figure("Forgetting", "Task-IL", "share", lambda run: run.forgetting.task_il),
+    Figure("Forgetting", "Class-IL", "share", lambda run: run.forgetting.class_il),
+    Figure("FLOPs", "executed", "flops", lambda run: run.flops.executed),
+    Figure("FLOPs", "sparse", "flops", lambda run: run.flops.sparse),
+    Figure("FLOPs", "paper", "flops", lambda run: run.flops.paper),
+    Figure("", "Capacity", "share", lambda run: run.capacity),
+    Figure("", "Time", "seconds", lambda run: run.seconds.total),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One figure of many runs, in one unit."""
+
+    figure: Figure
+    scale: Scale
+
+    @property
+    def heading(self) -> str:
+        """Name and unit."""
+        family = f"{self.figure.family} " if self.figure.family != "Accuracy" else ""
+        return f"{family}{self.figure.name} ({self.scale.unit})".lstrip()
+
+    def cell(self, record: RunRecord) -> str:
+        """The number of one run."""
+        return self.scale(self.figure.of(record))
+
+    def mean(self, records: Sequence[RunRecord]) -> str:
+        """Mean ± sample standard deviation over runs."""
+        found = self.figure.spread(records)
+        return DASH if found is None else self.scale(found.mean, found.std)
+
+    def best(self, rivals: Sequence[Sequence[RunRecord]]) -> str | None:
+        """The best mean as written; None where all look the same, so that nothing stands out."""
+        means = [found.mean for runs in rivals if (found := self.figure.spread(runs)) is not None]
+        if len({self.scale(mean) for mean in means}) < 2:
+            return None
+        return self.scale(max(means) if self.figure.high_is_good else min(means))
+
+
+def columns(records: Sequence[RunRecord]) -> list[Column]:
+    """Every figure, in a unit that suits these runs; the three kinds of FLOPs share theirs."""
+    values: dict[Kind, list[float | None]] = {}
+    for figure in FIGURES:
+        values.setdefault(figure.kind, []).extend(figure.of(record) for record in records)
+    return [Column(figure, scale_for(figure.kind, values[figure.kind])) for figure in FIGURES]

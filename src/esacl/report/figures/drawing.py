@@ -1,0 +1,23 @@
+"""A figure as the page shows it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of a legend, which the page writes beside the figure."""
+
+    name: str
+    colour: str  # as CSS
+    dashed: bool = False
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Inline SVG with its heading, what to see in it, and its legend."""
+
+    title: str
+    svg: str
+    caption: str
+    legend: tuple[Key, ...] = ()

@@ -1,0 +1,188 @@
+"""Read a run directory, and say plainly when it cannot be reported."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from math import inf, isfinite, nan
+from pathlib import Path
+from typing import Any
+
+from esacl.errors import RunError
+from esacl.report.record import SETTINGS, Epoch, Flops, Footprint, Matrix, RunRecord, Scores, Seconds, Setting
+from esacl.report.units import clean
+
+SCHEMA = 1
+
+
+def load_run(path: Path) -> RunRecord:
+    """The record of the finished run in directory `path`."""
+    if not path.is_dir():
+        raise RunError(f"there is no run directory {str(path)!r}. Give a directory that `esacl run` made.")
+    config, results = path / "config.toml", path / "results.json"
+    if not config.is_file():
+        raise RunError(f"{str(path)!r} is not a run directory: it has no config.toml. Give one that `esacl run` made.")
+    if not results.is_file():
+        raise RunError(f"the run in {str(path)!r} is not finished: it has no results.json. Use `esacl resume {path}`.")
+    name = path.resolve().name or str(path)
+    return _record(clean(name), _Table(_results(results), results), _config(config), _log(path / "events.jsonl"))
+
+
+def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Epoch, ...]) -> RunRecord:
+    tasks = table.whole("tasks", low=1)
+    cost, time, footprint = table.table("flops"), table.table("seconds"), table.table("footprint_bytes")
+    accuracy = Scores(table.number("task_il", low=0, high=1), table.maybe("class_il", low=0, high=1))
+    return RunRecord(
+        name=name,
+        method=table.text("method"),
+        stream=table.text("stream"),
+        seed=table.whole("seed"),
+        sparsity=table.number("sparsity", low=0, high=1),
+        epochs=table.whole("epochs"),
+        tasks=tasks,
+        logit_mask=table.text("logit_mask"),
+        split=table.text("split"),
+        accuracy=accuracy,
+        matrix=_matrices(table.table("matrix"), tasks, accuracy),
+        forgetting=table.scores("forgetting"),
+        bwt=table.scores("bwt"),
+        fwt=table.scores("fwt"),
+        density=table.number("density", low=0),
+        capacity=table.number("capacity", low=0),
+        flops=Flops(*(cost.number(key, low=0) for key in ("paper", "sparse", "executed"))),
+        seconds=Seconds(*(time.number(key, low=0) for key in ("total", "train", "evaluate", "data"))),
+        peak_memory_bytes=table.maybe("peak_memory_bytes", low=0),
+        footprint=Footprint(*(footprint.number(key, low=0) for key in ("parameters", "activations", "gradients"))),
+        config=config,
+        log=log,
+        task_classes=_task_classes(table, tasks),
+        versions=table.table("versions").texts() if "versions" in table.values else {},
+    )
+
+
+def _matrices(table: "_Table", tasks: int, accuracy: Scores) -> dict[Setting, Matrix]:
+    """The accuracy matrices, one row for each stage, or a single one when all tasks were trained at once."""
+    matrices = {key: table.matrix(key, tasks) for key in SETTINGS if table.get(key) is not None}
+    if set(matrices) != {key for key in SETTINGS if accuracy.of(key) is not None}:
+        raise table.damaged("an accuracy and its matrix must be there, or be null, together")
+    if len({len(rows) for rows in matrices.values()}) > 1:
+        raise table.damaged("both settings must have the same number of rows")
+    return matrices
+
+
+class _Table:
+    """A JSON object whose values are checked as they are read."""
+
+    def __init__(self, values: Mapping[str, Any], path: Path, where: str = "") -> None:
+        self.values, self.path, self.where = values, path, where
+
+    def damaged(self, what: str) -> RunError:
+        where = f"{self.where.rstrip('.')}: " if self.where else ""
+        return RunError(
+            f"{str(self.path)!r} is damaged, or not written by esacl: {where}{what}. "
+            "Use another run directory, or run it again with `esacl run`."
+        )
+
+    def get(self, key: str) -> Any:
+        if key not in self.values:
+            raise self.damaged(f"{key!r} is missing")
+        return self.values[key]
+
+    def table(self, key: str) -> "_Table":
+        value = self.get(key)
+        if not isinstance(value, dict):
+            raise self.damaged(f"{key!r} is not a table")
+        return _Table(value, self.path, f"{self.where}{key}.")
+
+    def text(self, key: str) -> str:
+        value = self.get(key)
+        if not isinstance(value, str):
+            raise self.damaged(f"{key} = {value!r} is not text")
+        return clean(value)
+
+    def number(self, key: str, low: float = -inf, high: float = inf) -> float:
+        value = self.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise self.damaged(f"{key} = {value!r} is not a number")
+        if not low <= value <= high:
+            raise self.damaged(f"{key} = {value!r} is not {f'from {low:g} to {high:g}' if high < inf else 'positive'}")
+        return float(value)
+
+    def whole(self, key: str, low: int = 0) -> int:
+        value = self.number(key, low)
+        if not value.is_integer():
+            raise self.damaged(f"{key} = {value!r} is not a whole number")
+        return int(self.values[key])
+
+    def maybe(self, key: str, low: float = -inf, high: float = inf) -> float | None:
+        return None if self.get(key) is None else self.number(key, low, high)
+
+    def scores(self, key: str) -> Scores:
+        if self.get(key) is None:
+            return Scores(None, None)
+        table = self.table(key)
+        return Scores(table.maybe("task_il"), table.maybe("class_il"))
+
+    def matrix(self, key: str, tasks: int) -> Matrix:
+        rows = self.get(key)
+        shaped = isinstance(rows, list) and all(isinstance(row, list) and len(row) == tasks for row in rows)
+        if not shaped or len(rows) not in (1, tasks):
+            raise self.damaged(f"{key!r} is not a matrix with {tasks} columns and 1 or {tasks} rows")
+        cells = [_Table({f"{key}[{i}][{j}]": x for j, x in enumerate(row)}, self.path) for i, row in enumerate(rows)]
+        return tuple(tuple(_or_nan(row.maybe(name, 0, 1)) for name in row.values) for row in cells)
+
+    def texts(self) -> dict[str, str]:
+        return {clean(key): self.text(key) for key in self.values}
+
+
+def _task_classes(table: _Table, tasks: int) -> tuple[tuple[str, ...], ...]:
+    """The class names of each task, where the run recorded them."""
+    value = table.values.get("task_classes") or []
+    if (
+        not isinstance(value, list)
+        or len(value) not in (0, tasks)
+        or not all(isinstance(names, list) for names in value)
+    ):
+        raise table.damaged(f"'task_classes' is not one list of names for each of the {tasks} tasks")
+    return tuple(tuple(clean(str(name)) for name in names) for names in value)
+
+
+def _results(path: Path) -> dict[str, Any]:
+    """The results as JSON, when their schema is the one this version reads."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _Table({}, path).damaged(f"it cannot be read as JSON ({error})") from None
+    if not isinstance(values, dict) or "schema" not in values:
+        raise _Table({}, path).damaged("'schema' is missing")
+    if values["schema"] != SCHEMA:
+        raise RunError(
+            f"{str(path)!r} has schema {values['schema']!r}, but this version of esacl reads schema {SCHEMA}. "
+            "Report it with the version of esacl that wrote it."
+        )
+    return values
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {str(path)!r} as TOML: {error}. Use another run directory.") from None
+
+
+def _log(path: Path) -> tuple[Epoch, ...]:
+    """The epochs in the order they were trained."""
+    epochs: list[Epoch] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
+        try:
+            event = json.loads(line)
+            if event["event"] == "epoch":
+                task, epoch = int(event["task"]), int(event["epoch"])
+                epochs.append(Epoch(task, clean(str(event["phase"])), epoch, _or_nan(event["loss"])))
+        except (KeyError, TypeError, ValueError):
+            what = f"{str(path)!r} is damaged: {line!r} is not an event."
+            raise RunError(f"{what} Delete the file to report without the training loss.") from None
+    return tuple(epochs)
+
+
+def _or_nan(value: Any) -> float:
+    return nan if value is None else float(value)

@@ -1,0 +1,121 @@
+"""What a finished run left behind, as typed records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Literal
+
+Setting = Literal["task_il", "class_il"]
+SETTINGS: tuple[Setting, ...] = ("task_il", "class_il")
+SETTING_NAMES: Mapping[Setting, str] = {"task_il": "Task-IL", "class_il": "Class-IL"}
+
+Matrix = tuple[tuple[float, ...], ...]  # [stage][task]; NaN where it was not measured
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One figure in both settings; None where it has no meaning."""
+
+    task_il: float | None
+    class_il: float | None
+
+    def of(self, setting: Setting) -> float | None:
+        """The figure in one setting."""
+        return self.task_il if setting == "task_il" else self.class_il
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """Training FLOPs counted in three ways, never to be mixed."""
+
+    paper: float
+    sparse: float
+    executed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Wall time and what it went into."""
+
+    total: float
+    train: float
+    evaluate: float
+    data: float
+
+    @property
+    def other(self) -> float:
+        """What is neither data, training nor evaluation."""
+        return max(0.0, self.total - self.train - self.evaluate - self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes the network needs while it trains, computed from its shapes."""
+
+    parameters: float
+    activations: float
+    gradients: float
+
+    @property
+    def total(self) -> float:
+        """All three together."""
+        return self.parameters + self.activations + self.gradients
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One line of the training log."""
+
+    task: int
+    phase: str
+    epoch: int
+    loss: float  # NaN or infinite when training diverged
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One finished run."""
+
+    name: str  # of its directory
+    method: str
+    stream: str
+    seed: int
+    sparsity: float
+    epochs: int
+    tasks: int
+    logit_mask: str
+    split: str
+    accuracy: Scores
+    matrix: Mapping[Setting, Matrix]  # only the settings the method can answer
+    forgetting: Scores
+    bwt: Scores
+    fwt: Scores
+    density: float
+    capacity: float
+    flops: Flops
+    seconds: Seconds
+    peak_memory_bytes: float | None
+    footprint: Footprint
+    config: Mapping[str, Any]
+    log: tuple[Epoch, ...]
+    task_classes: tuple[tuple[str, ...], ...]  # names; empty where the run did not record them
+    versions: Mapping[str, str]  # of what it ran with
+
+    @property
+    def joint(self) -> bool:
+        """Whether all tasks were trained at once, so that there is no order in time."""
+        return self.tasks > 1 and len(self.matrix["task_il"]) == 1
+
+    def learned_at(self, task: int) -> int:
+        """The stage after which the network knows `task`."""
+        return 0 if self.joint else task
+
+    def average_so_far(self, setting: Setting) -> list[float]:
+        """Mean accuracy over the tasks seen, after each stage."""
+        rows = self.matrix[setting]
+        seen = [row if self.joint else row[: stage + 1] for stage, row in enumerate(rows)]
+        return [_mean([value for value in row if not isnan(value)]) for row in seen]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")

@@ -1,0 +1,67 @@
+"""The command line is a promise: this test freezes it. A change here belongs into the changelog."""
+
+import pytest
+
+from esacl.cli import app
+
+SURFACE = {
+    "run": [
+        "--backbone",
+        "--batch-size",
+        "--buffer",
+        "--class-order",
+        "--classes-per-task",
+        "--config",
+        "--data-dir",
+        "--device",
+        "--epochs",
+        "--image-size",
+        "--json",
+        "--keep",
+        "--limit-per-class",
+        "--logit-mask",
+        "--lr",
+        "--method",
+        "--out",
+        "--overwrite",
+        "--precision",
+        "--seed",
+        "--set",
+        "--sparsity",
+        "--split",
+        "--stream",
+        "--tasks",
+        "--threads",
+        "--width",
+    ],
+    "resume": ["--json", "DIRECTORY"],
+    "report": ["--out", "-o", "DIRECTORIES"],
+    "methods": ["--json"],
+    "streams": ["--json"],
+    "data get": ["--data-dir", "--url", "NAME"],
+    "data check": ["--data-dir", "--json"],
+}
+
+
+def collect(command):
+    place = app
+    for word in command.split():
+        place = place[word]
+    return place.assemble_argument_collection()
+
+
+@pytest.mark.parametrize("command", SURFACE)
+def test_the_command_line_is_as_promised(command):
+    assert sorted(name for argument in collect(command) for name in argument.names) == SURFACE[command]
+
+
+@pytest.mark.parametrize("command", SURFACE)
+def test_every_option_has_a_help_line(command):
+    for argument in collect(command):
+        assert argument.parameter.help, argument.names
+
+
+def test_there_are_no_other_commands():
+    visible = [name for name in app if not name.startswith("-")]
+    nested = [f"data {name}" for name in app["data"] if not name.startswith("-")]
+    assert sorted([name for name in visible if name != "data"] + nested) == sorted(SURFACE)
