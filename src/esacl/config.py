@@ -12,11 +12,37 @@ from typing import Any, Literal
 
 import tomli_w
 
-from esacl.errors import ConfigError
+from esacl.errors import ConfigError, unknown_name
 from esacl.options import option, parse
 
 SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "readout")
 """The replaceable parts of a step; each may have a table of options of its own."""
+
+SHORT_NAMES = {
+    "method": "method",
+    "seed": "seed",
+    "stream": "stream.name",
+    "data_dir": "stream.data_dir",
+    "tasks": "stream.tasks",
+    "classes_per_task": "stream.classes_per_task",
+    "class_order": "stream.class_order",
+    "limit_per_class": "stream.limit_per_class",
+    "image_size": "stream.image_size",
+    "epochs": "train.epochs",
+    "batch_size": "train.batch_size",
+    "logit_mask": "train.logit_mask",
+    "split": "train.split",
+    "backbone": "net.backbone",
+    "width": "net.width",
+    "device": "machine.device",
+    "precision": "machine.precision",
+    "threads": "machine.threads",
+    "lr": "update.lr",
+    "buffer": "objective.buffer",
+    "sparsity": "sparsity.level",
+    "keep": "selection.keep",
+}
+"""Settings that have a flag on the command line and a keyword in `Config.of`: where each of them belongs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +86,7 @@ class MachineConfig:
 
     device: str = option("auto", "auto, cpu, cuda or mps")
     precision: Literal["32", "bf16", "16"] = option("32", "arithmetic of the network: 32, bf16 or 16 (mixed)")
-    threads: int | None = option(None, "CPU threads (default: torch's own choice)", low=1)
+    threads: int | None = option(None, "CPU threads (default: 1 for the MLP, torch's own choice otherwise)", low=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +100,18 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by slot
+
+    @staticmethod
+    def of(**settings: Any) -> "Config":
+        """A run by the names of the command line's flags; settings that are None are left open.
+
+        >>> config = Config.of(method="er", stream="split-cifar10", epochs=5, buffer=200)
+        >>> config.stream.name, config.train.epochs, config.options
+        ('split-cifar10', 5, {'objective': {'buffer': 200}})
+        """
+        tables: dict[str, Any] = {}
+        place_settings(tables, settings)
+        return Config.from_mapping(tables)
 
     @staticmethod
     def from_mapping(values: Mapping[str, Any]) -> "Config":
@@ -153,3 +191,13 @@ def set_option(tables: dict[str, Any], assignment: str) -> None:
     if not isinstance(place, dict):
         raise ConfigError(f"--set {assignment!r}: {names[0]!r} is a value, not a table of options.")
     place[names[-1]] = value
+
+
+def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    """Put settings given by their short names into nested tables; None leaves what is there."""
+    for name, value in settings.items():
+        if name not in SHORT_NAMES:
+            raise unknown_name("setting", name, SHORT_NAMES)
+        if value is not None:
+            part, _, key = SHORT_NAMES[name].rpartition(".")
+            (tables.setdefault(part, {}) if part else tables)[key] = value

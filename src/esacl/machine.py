@@ -12,8 +12,11 @@ from esacl.errors import ConfigError, unknown_name
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def resolve_machine(config: MachineConfig) -> MachineConfig:
-    """Device and threads that are meant. Threads are recorded, because they decide the order of summation."""
+def resolve_machine(config: MachineConfig, small: bool = False) -> MachineConfig:
+    """Device and threads that are meant; a small network has too little work for more than one thread.
+
+    Threads are recorded, because they decide the order of summation.
+    """
     present = [name for name in DEVICES if _present(name)]
     name = config.device
     if name == "auto":
@@ -22,7 +25,7 @@ def resolve_machine(config: MachineConfig) -> MachineConfig:
         raise unknown_name("device", name, ["auto", *DEVICES])
     if name.split(":")[0] not in present:
         raise ConfigError(f"device {name!r} is not available here. Available: {', '.join(present)}. Use --device auto.")
-    return replace(config, device=name, threads=config.threads or torch.get_num_threads())
+    return replace(config, device=name, threads=config.threads or (1 if small else torch.get_num_threads()))
 
 
 @contextmanager

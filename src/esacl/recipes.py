@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from esacl.config import SLOTS, Config
+from esacl.config import SHORT_NAMES, SLOTS, Config
 from esacl.errors import ConfigError, unknown_name
-from esacl.nets import resolve_backbone
+from esacl.nets import check_backbone, resolve_backbone
 from esacl.objectives.derpp import Derpp
 from esacl.objectives.er import Er
 from esacl.objectives.finetune import Finetune
@@ -37,13 +37,8 @@ DEFAULT_PARTS: dict[str, type[Part]] = {
 LEARNING_RATES = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
 """Default learning rate of each backbone (see docs/decisions.md)."""
 
-FLAGS = {
-    "objective.buffer": "--buffer",
-    "update.lr": "--lr",
-    "sparsity.level": "--sparsity",
-    "selection.keep": "--keep",
-}
-"""Options of parts that have a flag of their own on the command line."""
+FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
+"""Settings that have a flag of their own on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +86,17 @@ def combine(about: str, *rows: Method) -> Method:
     return Method(about, parts)
 
 
-def resolve(config: Config, stream: Stream) -> Config:
-    """The same run with every setting spelt out; anything that cannot be run is an error here."""
+def check_settings(config: Config) -> dict[str, dict[str, Any]]:
+    """Options of every slot, defaults included; what cannot be run is told here, before any data are read."""
     chosen = method(config.method)
     check_composition(config.method, chosen)
-    options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+    check_backbone(config.net.backbone)
+    return {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+
+
+def resolve(config: Config, stream: Stream) -> Config:
+    """The same run with every setting spelt out."""
+    options = check_settings(config)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape)
     if "lr" in options["update"] and options["update"]["lr"] is None:
         options["update"]["lr"] = LEARNING_RATES[backbone]

@@ -19,7 +19,7 @@ from esacl.metrics.capacity import capacity, overall_density
 from esacl.metrics.cost import flops
 from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory
 from esacl.nets import Network, build_model
-from esacl.recipes import build_parts, method, resolve
+from esacl.recipes import build_parts, check_settings, method, resolve
 from esacl.report import write_report
 from esacl.streams import Stream, open_stream
 from esacl.streams.images import Progress
@@ -186,22 +186,26 @@ def reopen(out: Path, stream: Stream | None = None, reading: Progress | None = N
 
 
 def run(
-    config: Config, out: Path, stream: Stream | None = None, overwrite: bool = False, listen: Listener | None = None
+    config: Config,
+    out: Path | str,
+    stream: Stream | None = None,
+    overwrite: bool = False,
+    listen: Listener | None = None,
 ) -> Results:
     """Train and evaluate a method on a stream; everything is in `out` afterwards."""
-    with start(config, out, stream, overwrite) as opened:
+    with start(config, Path(out), stream, overwrite) as opened:
         return _complete(opened, listen)
 
 
-def resume(out: Path, stream: Stream | None = None, listen: Listener | None = None) -> Results:
+def resume(out: Path | str, stream: Stream | None = None, listen: Listener | None = None) -> Results:
     """Continue a run that was interrupted; the result is that of a run that was not."""
-    directory = RunDirectory(out)
+    directory = RunDirectory(Path(out))
     finished = directory.read_results()
     if finished is not None:
         if not directory.report.exists():
-            write_report([out], directory.report)
+            write_report([directory.path], directory.report)
         return finished
-    with reopen(out, stream) as opened:
+    with reopen(directory.path, stream) as opened:
         return _complete(opened, listen)
 
 
@@ -213,20 +217,20 @@ def _complete(opened: Run, listen: Listener | None) -> Results:
 
 
 def _prepare(config: Config, stream: Stream | None, reading: Progress | None) -> tuple[Stream, Config]:
-    """The stream and the resolved settings, with the method's name checked before any data are read."""
-    chosen = method(config.method)
-    config = replace(config, machine=resolve_machine(config.machine))
+    """The stream and the resolved settings; what can be refused is refused before any data are read."""
+    check_settings(config)
+    resolve_machine(config.machine)
     if stream is None:
-        if config.stream.name == "arrays":
-            raise ConfigError(
-                "this run learns from arrays given in Python: resume it with esacl.resume(out, stream=...)."
-            )
+        if config.stream.name.partition(":")[0] == "arrays":
+            raise ConfigError("this run learns from arrays: continue it in Python, with esacl.resume(out, stream=...).")
         stream = open_stream(config.stream, config.seed, reading)
     else:
         config = replace(config, stream=replace(config.stream, name=stream.name))
-    if getattr(chosen.part("objective"), "joint", False):
+    if getattr(method(config.method).part("objective"), "joint", False):
         stream = stream.joint()
-    return stream, resolve(config, stream)
+    resolved = resolve(config, stream)
+    machine_config = resolve_machine(config.machine, small=resolved.net.backbone == "mlp")
+    return stream, replace(resolved, machine=machine_config)
 
 
 def _as_json(event: EpochDone | TaskDone) -> dict[str, Any]:

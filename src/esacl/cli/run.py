@@ -4,7 +4,7 @@ import json as json_text
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.console import Console
 from esacl.artifacts import Results, RunDirectory
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
 from esacl.cli.progress import counting_progress, training_progress
-from esacl.config import Config, read_toml, set_option
+from esacl.config import Config, place_settings, read_toml, set_option
 from esacl.report import load_run, summary_table
 from esacl.runner import Run, reopen, resume, start
 from esacl.streams.images import Progress
@@ -61,30 +61,34 @@ def run_command(
     A run that is interrupted continues with `esacl resume DIR`.
     """
     given = {
+        "data_dir": None if data_dir is None else str(data_dir),
         "method": method,
         "seed": seed,
-        "stream.name": stream,
-        "stream.data_dir": None if data_dir is None else str(data_dir),
-        "stream.tasks": tasks,
-        "stream.classes_per_task": classes_per_task,
-        "stream.class_order": class_order,
-        "stream.limit_per_class": limit_per_class,
-        "stream.image_size": image_size,
-        "train.epochs": epochs,
-        "train.batch_size": batch_size,
-        "train.logit_mask": logit_mask,
-        "train.split": split,
-        "net.backbone": backbone,
-        "net.width": width,
-        "machine.device": device,
-        "machine.precision": precision,
-        "machine.threads": threads,
-        "update.lr": lr,
-        "objective.buffer": buffer,
-        "sparsity.level": sparsity,
-        "selection.keep": keep,
+        "stream": stream,
+        "tasks": tasks,
+        "classes_per_task": classes_per_task,
+        "class_order": class_order,
+        "limit_per_class": limit_per_class,
+        "image_size": image_size,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "logit_mask": logit_mask,
+        "split": split,
+        "backbone": backbone,
+        "width": width,
+        "device": device,
+        "precision": precision,
+        "threads": threads,
+        "lr": lr,
+        "buffer": buffer,
+        "sparsity": sparsity,
+        "keep": keep,
     }
-    settings = Config.from_mapping(_merge({} if config is None else read_toml(config), set_ or [], given))
+    tables = {} if config is None else read_toml(config)
+    for assignment in set_ or []:
+        set_option(tables, assignment)
+    place_settings(tables, given)
+    settings = Config.from_mapping(tables)
     place = out or _default_place(settings)
     _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json)
 
@@ -101,17 +105,6 @@ def resume_command(
         _show(resume(directory), directory, json)
         return
     _train(lambda reading: reopen(directory, reading=reading), json)
-
-
-def _merge(tables: dict[str, Any], assignments: list[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a file, then `--set`, then flags: the later wins."""
-    for assignment in assignments:
-        set_option(tables, assignment)
-    for path, value in given.items():
-        if value is not None:
-            part, _, key = path.rpartition(".")
-            (tables.setdefault(part, {}) if part else tables)[key] = value
-    return tables
 
 
 def _default_place(settings: Config) -> Path:

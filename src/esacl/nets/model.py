@@ -22,12 +22,17 @@ class Model(nn.Module):
         return Outputs(features, self.head(features))
 
 
+def check_backbone(name: str) -> None:
+    """Refuse a name that is not a backbone's."""
+    if name not in ("auto", *BACKBONES):
+        raise unknown_name("backbone", name, ["auto", *BACKBONES])
+
+
 def resolve_backbone(name: str, width: int | None, shape: Shape) -> tuple[str, int]:
     """The backbone and width that are meant; "auto" takes an MLP below 16 pixels and the small ResNet above."""
+    check_backbone(name)
     small = min(shape[1:]) < 16
     chosen = ("mlp" if small else "resnet10") if name == "auto" else name
-    if chosen not in BACKBONES:
-        raise unknown_name("backbone", chosen, ["auto", *BACKBONES])
     entry = BACKBONES[chosen]
     if min(shape[1:]) < entry.smallest:
         size = "×".join(map(str, shape))

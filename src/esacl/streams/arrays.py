@@ -33,14 +33,15 @@ def from_arrays(
     limit_per_class: int | None = None,
     validation: float = 0.1,
     class_names: Sequence[str] | None = None,
-    name: str = "arrays",
+    name: str | None = None,
 ) -> Stream:
     """A stream of your own examples, split by class.
 
     Images are uint8: [N, H, W], or four axes of which exactly one of the second and the last has length 1 or 3; that
     one is the channels. Features are float [N, D] and reach the network as they are. Classes are the different labels
     in sorted order (in order of appearance where they cannot be sorted); `class_names` names them in that order.
-    Without test arrays, a fixed fifth of each class is the test split. Nothing is augmented.
+    Without test arrays, a fixed fifth of each class is the test split. Nothing is augmented. Results call the stream
+    `arrays`, or `arrays:NAME`.
 
     >>> x = np.arange(40, dtype=np.float32).reshape(20, 2)
     >>> stream = from_arrays(x, ["cat", "dog", "emu", "fox"] * 5)
@@ -73,7 +74,7 @@ def from_arrays(
     if len(names) != len(classes):
         raise DataError(f"class_names has {len(names)} names, but y_train has {len(classes)} different labels.")
     inputs = measured_inputs(train.x) if train.x.dtype == torch.uint8 else ImageInputs((0.0,), (1.0,))
-    return split(Source(name, names, train, test, inputs), config, seed)
+    return split(Source("arrays" if name is None else f"arrays:{name}", names, train, test, inputs), config, seed)
 
 
 def _examples(values: npt.ArrayLike | Tensor, what: str) -> Tensor:

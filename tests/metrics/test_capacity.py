@@ -1,0 +1,31 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esacl.metrics.capacity import capacity, overall_density
+from esacl.metrics.cost import Flops, flops
+
+
+@given(st.dictionaries(st.text(), st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1))
+def test_overall_density_is_the_share_of_non_zero_weights_counted_together(layers: dict[str, tuple[int, int]]) -> None:
+    counted = {name: (min(kept, size), size) for name, (kept, size) in layers.items()}
+    found = overall_density(
+        {name: kept / size for name, (kept, size) in counted.items()}, {n: s for n, (_, s) in counted.items()}
+    )
+    expected = sum(kept for kept, _ in counted.values()) / sum(size for _, size in counted.values())
+    assert found == pytest.approx(expected)
+
+
+def test_a_network_without_prunable_weights_is_dense() -> None:
+    assert overall_density({}, {}) == 1.0
+    assert overall_density({}, {"head.weight": 5}) == 1.0
+
+
+def test_capacity_charges_masks_only_to_methods_that_store_them() -> None:
+    assert capacity(0.1, 20, stores_masks=False) == 0.1
+    assert capacity(0.1, 20, stores_masks=True) == pytest.approx(0.1 + 0.25 * 20 / 32)
+    assert capacity(1.0, 1, stores_masks=True) > 1
+
+
+def test_a_multiply_add_is_two_operations_and_the_three_figures_stay_apart() -> None:
+    assert flops(1.5, 20, 300) == Flops(paper=3.0, sparse=40, executed=600)

@@ -1,0 +1,291 @@
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from esacl.nets import network as module
+from esacl.nets.network import fits_channels_last
+from esacl.rng import generator
+from esacl.types import Outputs, Params
+from tests.builders import CPU, network, same, weights
+
+BACKBONES = ["mlp", "cnn", "resnet10"]
+
+
+def images(count: int = 6, name: str = "images") -> Tensor:
+    return torch.randn(count, 1, 8, 8, generator=generator(0, name))
+
+
+def labels(count: int = 6) -> Tensor:
+    return torch.arange(count) % 6
+
+
+def masks(params: Params) -> Params:
+    """A random half of every weight matrix, kept in the parameter's own layout."""
+    draw = generator(0, "masks")
+    kept = {name: torch.rand(p.shape, generator=draw) < 0.5 for name, p in params.items() if p.ndim > 1}
+    return {name: mask.float() for name, mask in kept.items()}
+
+
+def masked(net: module.Network) -> module.Network:
+    """The network seen through a mask."""
+    keep = masks(net.stored)
+    net.view = lambda params, task: {name: p * keep[name] if name in keep else p for name, p in params.items()}
+    return net
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_without_a_view_the_module_is_called_directly(backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("functional_call costs time")
+
+    monkeypatch.setattr(module, "functional_call", refuse)
+    net = network(backbone)
+    assert torch.equal(net(images()).logits, deepcopy(net.model)(images()).logits)
+    net.view = lambda params, task: params
+    with pytest.raises(AssertionError, match="costs time"):
+        net(images())
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_masking_view_answers_as_a_network_whose_weights_are_multiplied_by_the_mask(backbone: str) -> None:
+    viewed, plain = masked(network(backbone)), network(backbone)
+    keep = masks(plain.stored)
+    with torch.no_grad():
+        for name, mask in keep.items():
+            plain.stored[name].mul_(mask)
+    for net in (viewed, plain):
+        net.backward(cross_entropy(net(images()).logits, labels()))
+    torch.testing.assert_close(viewed(images()), plain(images()))
+    for name, gradient in plain.gradients().items():
+        expected = gradient * keep[name] if name in keep else gradient
+        torch.testing.assert_close(viewed.gradients()[name], expected, msg=name)
+    statistics = {name: value for name, value in weights(plain).items() if name not in plain.stored}
+    torch.testing.assert_close({name: weights(viewed)[name] for name in statistics}, statistics)
+
+
+def test_the_view_is_told_the_task_and_the_stored_parameters() -> None:
+    net, told = network(), []
+
+    def view(params: Params, task: int | None) -> Params:
+        told.append((params is net.stored, task))
+        return params
+
+    net.view = view
+    net(images())
+    net(images(), 2)
+    assert told == [(True, None), (True, 2)]
+
+
+@pytest.mark.parametrize("viewed", [False, True])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_teacher_answers_for_ever_as_the_network_did(backbone: str, viewed: bool) -> None:
+    net = masked(network(backbone)) if viewed else network(backbone)
+    net(images(name="other"))  # moves the BatchNorm statistics
+    with net.inference():
+        expected = net(images())
+    teacher = net.teacher()
+    assert net.model.training
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.5)
+    before = weights(net)
+    for _ in range(3):
+        net.backward(cross_entropy(net(images()).logits, labels()))
+        optimizer.step()
+    assert not same(weights(net), before)
+    answer = teacher(images())
+    torch.testing.assert_close(answer, expected)
+    assert torch.equal(answer.logits, teacher(images()).logits)
+    assert not answer.logits.requires_grad
+    assert not any(p.requires_grad for p in teacher.model.parameters())
+    assert not teacher.model.training
+    assert teacher.stored.keys() == net.stored.keys()
+    assert not {p.data_ptr() for p in teacher.stored.values()} & {p.data_ptr() for p in net.stored.values()}
+
+
+def test_a_teachers_calls_are_charged_to_the_same_meter() -> None:
+    net = network()
+    teacher = net.teacher()
+    with torch.no_grad():
+        teacher(images(5))
+    assert net.meter.executed_macs == {"train": 5 * net.meter.dense}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_inference_restores_the_mode_and_moves_no_statistic_even_after_an_error(backbone: str, training: bool) -> None:
+    net = network(backbone)
+    net.model.train(training)
+    before = weights(net)
+    with net.inference("probe"):
+        assert not net.model.training
+        assert not net(images()).logits.requires_grad
+    with pytest.raises(KeyError), net.inference():
+        net(images())
+        raise KeyError
+    assert net.model.training is training
+    assert torch.is_grad_enabled()
+    assert same(weights(net), before)
+    assert net.meter.executed_macs == {"probe": 6 * net.meter.dense, "train": 6 * net.meter.dense}
+    assert net.meter.name == "train"
+
+
+def test_training_does_move_the_statistics() -> None:
+    net = network("cnn")
+    before = weights(net)
+    net(images())
+    assert not same(weights(net), before)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "width", "layout"),
+    [
+        ("mlp", 16, torch.contiguous_format),
+        ("cnn", 4, torch.channels_last),
+        ("resnet10", 4, torch.contiguous_format),  # its strided 1×1 convolutions are too narrow
+        ("resnet10", 15, torch.contiguous_format),
+        ("resnet10", 16, torch.channels_last),
+        ("resnet18", 4, torch.contiguous_format),
+    ],
+)
+def test_convolutions_run_channels_last_unless_they_are_too_narrow_for_it(
+    backbone: str, width: int, layout: torch.memory_format
+) -> None:
+    net = network(backbone, width, (3, 8, 8))
+    assert net.layout is layout
+    assert fits_channels_last(net.model) is (layout is torch.channels_last)
+    for value in net.stored.values():
+        if value.ndim == 4:
+            assert value.is_contiguous(memory_format=layout)
+
+
+@pytest.mark.parametrize("backbone", ["cnn", "resnet10"])
+def test_both_layouts_give_the_same_answers_and_gradients(backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = network(backbone, 16, (3, 16, 16))
+    monkeypatch.setattr(module, "fits_channels_last", lambda model: False)
+    first = network(backbone, 16, (3, 16, 16))
+    assert (last.layout, first.layout) == (torch.channels_last, torch.contiguous_format)
+    x = torch.randn(4, 3, 16, 16, generator=generator(0, "layouts"))
+    for net in (last, first):
+        net.backward(cross_entropy(net(x).logits, labels(4)))
+    torch.testing.assert_close(last(x), first(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(last.gradients(), first.gradients(), rtol=1e-3, atol=1e-4)
+
+
+def test_backward_replaces_the_gradients_of_before() -> None:
+    net = network()
+    for _ in range(2):
+        net.backward(cross_entropy(net(images()).logits, labels()))
+    expected = torch.autograd.grad(cross_entropy(net(images()).logits, labels()), list(net.stored.values()))
+    for name, gradient in zip(net.stored, expected):
+        assert torch.equal(net.gradients()[name], gradient)
+
+
+def test_gradients_name_only_the_parameters_that_have_one() -> None:
+    net = network()
+    assert net.gradients() == {}
+    net.backward(net(images()).features.sum())
+    assert set(net.gradients()) == set(net.stored) - set(net.partition.head)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("precision", ["bf16", "16"])
+def test_mixed_precision_answers_in_float32_near_the_full_answer(backbone: str, precision: str) -> None:
+    net = network(backbone, precision=precision)
+    outputs = net(images())
+    assert isinstance(outputs, Outputs)
+    assert outputs.features.dtype == outputs.logits.dtype == torch.float32
+    full = network(backbone)(images())
+    assert not torch.equal(outputs.logits, full.logits)
+    torch.testing.assert_close(outputs.logits, full.logits, rtol=0.1, atol=0.15)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("precision", ["bf16", "16"])
+def test_a_mixed_precision_step_lowers_the_loss_and_keeps_float32_weights(backbone: str, precision: str) -> None:
+    net = network(backbone, precision=precision)
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(6):
+        loss = cross_entropy(net(images()).logits, labels())
+        net.backward(loss)
+        net.unscale(optimizer)
+        net.step(optimizer)
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+    assert {p.dtype for p in net.stored.values()} == {torch.float32}
+
+
+def test_gradients_of_16_bit_arithmetic_are_scaled_until_unscaled() -> None:
+    net, full = network(precision="16"), network()
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
+    for n in (net, full):
+        n.backward(cross_entropy(n(images()).logits, labels()))
+    scaled = net.gradients()["head.bias"].abs().max().item()
+    true = full.gradients()["head.bias"].abs().max().item()
+    assert scaled > 1000 * true
+    net.unscale(optimizer)
+    assert net.gradients()["head.bias"].abs().max().item() == pytest.approx(true, rel=0.02)
+    before = weights(net)
+    net.step(optimizer)
+    expected = before["head.bias"] - 0.1 * net.gradients()["head.bias"]
+    torch.testing.assert_close(net.stored["head.bias"].detach(), expected)
+
+
+def test_a_16_bit_step_whose_gradient_overflowed_is_skipped_and_the_scale_is_lowered() -> None:
+    net = network(precision="16")
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1, momentum=0.9)
+    before, scale = weights(net), net.scaler.get_scale()
+    net.backward(cross_entropy(net(images()).logits, labels()) * 1e36)
+    net.unscale(optimizer)
+    net.step(optimizer)
+    assert same(weights(net), before)
+    assert net.scaler.get_scale() < scale
+    net.backward(cross_entropy(net(images()).logits, labels()))
+    net.unscale(optimizer)
+    net.step(optimizer)
+    assert not same(weights(net), before)
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_other_precisions_do_not_scale(precision: str) -> None:
+    net = network(precision=precision)
+    assert not net.scaler.is_enabled()
+    net.backward(net(images()).logits.sum())
+    torch.testing.assert_close(net.gradients()["head.bias"], torch.full((6,), 6.0))
+
+
+@pytest.mark.parametrize("precision", ["32", "16"])
+def test_a_network_built_from_another_seed_continues_from_a_saved_state(precision: str) -> None:
+    net, other = network("cnn", precision=precision), network("cnn", seed=9, precision=precision)
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
+    net.backward(cross_entropy(net(images()).logits, labels()) * 1e36)
+    if precision == "16":
+        net.unscale(optimizer)
+        net.step(optimizer)
+    other.load_state_dict(deepcopy(net.state_dict()))
+    assert same(weights(other), weights(net))
+    assert torch.equal(other(images()).logits, net(images()).logits)
+    assert other.scaler.get_scale() == net.scaler.get_scale()
+    assert other.meter.executed_macs == net.meter.executed_macs
+    assert set(other.stored) == {name for name, _ in other.model.named_parameters()}
+    assert all(other.stored[name] is p for name, p in other.model.named_parameters())
+
+
+@pytest.mark.parametrize("change", ["missing", "extra", "shape"])
+def test_a_state_that_does_not_fit_is_refused(change: str) -> None:
+    net = network()
+    state = deepcopy(net.state_dict())
+    if change == "missing":
+        del state["model"]["head.bias"]
+    elif change == "extra":
+        state["model"]["more"] = torch.zeros(1)
+    else:
+        state["model"]["head.bias"] = torch.zeros(7)
+    with pytest.raises(RuntimeError, match=r"head\.bias|more"):
+        net.load_state_dict(state)
+
+
+def test_the_network_lives_on_the_device_it_was_given() -> None:
+    assert network().device == CPU

@@ -1,0 +1,138 @@
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor
+
+from esacl.nets import Network
+from esacl.objectives.derpp import Derpp, DerppOptions
+from esacl.objectives.er import Er, ErOptions
+from esacl.training.step import train_step
+from esacl.types import Context, Outputs, Trace
+from tests.builders import batch, context, network, parts, stream
+from tests.reference.replay import cross_entropy, derpp
+
+STREAM = stream(augment=True)
+
+
+def remember(part: Er, net: Network) -> None:
+    """Fill the memory from the first task, with logits of the network as it is, and begin the second."""
+    examples = batch(12, STREAM)
+    with torch.no_grad():
+        outputs = net(examples.x)
+    part.after_step(net, Trace(examples, outputs, torch.zeros(12), torch.zeros(()), 12))
+    part.begin_task(net, STREAM.tasks[1])
+
+
+def known(batch_size: int = 5) -> Context:
+    return context(STREAM, batch_size=batch_size)
+
+
+def disturb(net: Network) -> None:
+    with torch.no_grad():
+        for value in net.stored.values():
+            value.mul_(1.1)
+
+
+def answer(net: Network, x: Tensor) -> Outputs:
+    with torch.no_grad():
+        return net(x)
+
+
+@pytest.mark.parametrize("replay_batch", [None, 3, 50])
+def test_er_retains_the_cross_entropy_of_a_drawn_batch(replay_batch: int | None) -> None:
+    part, net = Er(ErOptions(8, replay_batch), known()), network()
+    remember(part, net)
+    memory = deepcopy(part.memory)
+    examples = batch(6, STREAM, task=1)
+    loss = part.retain_loss(net, net(examples.x), examples)
+    drawn = memory.draw(replay_batch or 5)
+    assert len(drawn.y) == min(replay_batch or 5, 8)
+    assert loss is not None
+    assert loss.item() == pytest.approx(cross_entropy(answer(net, drawn.x).logits, drawn.y), rel=1e-5)
+    assert part.memory.draws == memory.draws
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.1, 0.5), (2.0, 0.0), (0.0, 3.0)])
+def test_derpp_retains_the_distance_to_stored_logits_and_the_labels_of_another_batch(
+    alpha: float, beta: float
+) -> None:
+    part, net = Derpp(DerppOptions(8, 4, alpha, beta), known()), network()
+    remember(part, net)
+    disturb(net)
+    memory = deepcopy(part.memory)
+    examples = batch(6, STREAM, task=1)
+    loss = part.retain_loss(net, net(examples.x), examples)
+    dark, labelled = memory.draw(4), memory.draw(4)
+    assert loss is not None
+    assert dark.logits is not None
+    now, then = answer(net, dark.x).logits, dark.logits
+    expected = derpp(alpha, beta, (now, then), (answer(net, labelled.x).logits, labelled.y))
+    assert expected > 0.01
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [Er, Derpp])
+def test_retention_has_a_gradient_and_its_calls_are_metered(kind: type[Er]) -> None:
+    part, net = kind(kind.Options(8, 4), known()), network()
+    remember(part, net)
+    examples = batch(6, STREAM, task=1)
+    outputs = answer(net, examples.x)
+    before = net.meter.executed_macs["train"]
+    loss = part.retain_loss(net, outputs, examples)
+    assert loss is not None
+    replayed = 4 * (2 if kind is Derpp else 1)
+    assert net.meter.executed_macs["train"] - before == 3 * replayed * net.meter.dense
+    loss.backward()
+    assert all(p.grad is not None and p.grad.count_nonzero() for p in net.stored.values())
+
+
+def test_derpp_stores_the_logits_of_before_the_step() -> None:
+    net, composed = network(), parts("der++", {"objective": {"buffer": 20}})
+    examples = batch(8)
+    before = answer(net, examples.x).logits
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
+    train_step(net, composed, optimizer, examples)
+    stored = composed.objective.state_dict()["memory"]["store"]
+    assert torch.equal(stored["logits"][:8], before)
+    assert torch.equal(stored["x"][:8], examples.raw)
+    assert torch.equal(stored["y"][:8], examples.y)
+    assert not torch.allclose(answer(net, examples.x).logits, before)
+
+
+@pytest.mark.parametrize("method", ["er", "der++"])
+def test_the_whole_batch_is_offered_to_the_memory_whatever_the_step_trained_on(method: str) -> None:
+    part = parts(method).objective
+    assert isinstance(part, Er)
+    examples = batch(8)
+    outputs = Outputs(torch.zeros(8, 1), torch.zeros(8, 6))
+    part.after_step(network(), Trace(examples, outputs, torch.zeros(8), torch.zeros(()), updated=2))
+    assert part.memory.seen == 8
+
+
+@pytest.mark.parametrize("kind", [Er, Derpp])
+def test_remembered_examples_are_handed_out_from_the_second_task_on(kind: type[Er]) -> None:
+    part, net = kind(kind.Options(8), known()), network()
+    assert part.memory_batch(3) is None
+    remember(part, net)
+    memory = deepcopy(part.memory)
+    given, drawn = part.memory_batch(3), memory.draw(3)
+    assert given is not None
+    assert torch.equal(given[0], drawn.x)
+    assert torch.equal(given[1], drawn.y)
+
+
+@pytest.mark.parametrize("kind", [Er, Derpp])
+def test_an_objective_continues_from_a_saved_state_with_identical_losses(kind: type[Er]) -> None:
+    part, net = kind(kind.Options(8), known()), network()
+    remember(part, net)
+    resumed = kind(kind.Options(8), known())
+    resumed.load_state_dict(deepcopy(part.state_dict()))
+    assert resumed.task == 1
+    examples = batch(6, STREAM, task=1)
+    outputs = answer(net, examples.x)
+    for _ in range(3):
+        mine, theirs = part.retain_loss(net, outputs, examples), resumed.retain_loss(net, outputs, examples)
+        assert mine is not None
+        assert theirs is not None
+        assert torch.equal(mine, theirs)

@@ -1,0 +1,65 @@
+"""The documentation tells the truth: snippets run, links lead somewhere, every method has its page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from esacl.cli import app
+from esacl.recipes import METHODS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_the_python_of_the_readme_runs_as_one_session(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    session = {}
+    for block in blocks(ROOT / "README.md", "python"):
+        exec(block, session)
+    told = capsys.readouterr().out
+    assert "when the task is known" in told
+    assert "after task 3" in told
+    assert session["results"].class_il > 0.6
+
+
+def test_the_first_two_commands_of_the_readme_are_demo_and_test():
+    first = blocks(ROOT / "README.md", "console")[0]
+    assert [line.split("#")[0].strip() for line in first.splitlines()] == ["make demo", "make test"]
+
+
+def test_every_command_of_the_readme_is_one_the_command_line_accepts():
+    commands = [
+        line.split("#")[0].removeprefix("$ esacl ").split()
+        for block in blocks(ROOT / "README.md", "console")
+        for line in block.splitlines()
+        if line.startswith("$ esacl")
+    ]
+    assert len(commands) >= 5
+    for words in commands:
+        command, _, ignored = app.parse_args(words, exit_on_error=False, print_error=False)
+        assert command is not None
+        assert not ignored
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_files_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)]+)\)", text) if not target.startswith(("http", "#"))]
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        linked = page.parent / path
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_page(method):
+    text = (ROOT / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# `{method}`")

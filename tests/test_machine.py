@@ -1,0 +1,48 @@
+import pytest
+import torch
+
+from esacl import machine as module
+from esacl.config import MachineConfig
+from esacl.errors import ConfigError
+from esacl.machine import machine, resolve_machine
+
+
+@pytest.fixture
+def only_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_present", lambda name: name == "cpu")
+
+
+def test_auto_takes_the_best_device_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for present, chosen in ((("cpu", "cuda", "mps"), "cuda"), (("cpu", "mps"), "mps"), (("cpu",), "cpu")):
+        monkeypatch.setattr(module, "_present", present.__contains__)
+        assert resolve_machine(MachineConfig("auto")).device == chosen
+
+
+@pytest.mark.usefixtures("only_cpu")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
+def test_a_device_that_is_absent_is_refused_with_those_that_are_there(device: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        resolve_machine(MachineConfig(device))
+    assert str(error.value) == f"device {device!r} is not available here. Available: cpu. Use --device auto."
+
+
+def test_an_unknown_device_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match=r"unknown device 'cud'\. Did you mean 'cuda'\? Allowed: auto, cpu, cuda, mps"):
+        resolve_machine(MachineConfig("cud"))
+
+
+def test_the_number_of_threads_is_recorded_and_resolving_twice_changes_nothing() -> None:
+    resolved = resolve_machine(MachineConfig("cpu"))
+    assert resolved.threads == torch.get_num_threads()
+    assert resolve_machine(resolved) == resolved
+    assert resolve_machine(MachineConfig("cpu", threads=7)).threads == 7
+
+
+def test_threads_and_determinism_hold_inside_and_are_restored_even_after_an_error() -> None:
+    before = torch.get_num_threads(), torch.backends.cudnn.deterministic
+    with pytest.raises(KeyError), machine(MachineConfig("cpu", threads=before[0] + 1)) as device:
+        assert device == torch.device("cpu")
+        assert torch.get_num_threads() == before[0] + 1
+        assert torch.backends.cudnn.deterministic
+        raise KeyError
+    assert (torch.get_num_threads(), torch.backends.cudnn.deterministic) == before

@@ -1,0 +1,263 @@
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from esacl.nets import Network
+from esacl.optim.constraint import StepConstraint
+from esacl.options import NoOptions
+from esacl.part import Part
+from esacl.sparsity.base import SparsityStrategy
+from esacl.training import step as module
+from esacl.training.parts import Parts
+from esacl.training.step import memory_gradients, remembered_values, train_step
+from esacl.types import Params
+from tests.builders import batch, context, network, parts, same, stream, weights
+
+FROZEN = "backbone.first.weight"
+BLOCK = (slice(0, 5), slice(3, 20))  # the part of it that is frozen
+
+
+class FreezesBlock:
+    """Keeps a block of the first layer and all biases of the second as they were."""
+
+    def constrained(self) -> Collection[str]:
+        return (FROZEN, "backbone.second.bias")
+
+    def constrain(self, name: str, before: Tensor, after: Tensor) -> Tensor:
+        if name != FROZEN:
+            return before
+        mended = after.clone()
+        mended[BLOCK] = before[BLOCK]
+        return mended
+
+
+class FreezingConstraint(FreezesBlock, StepConstraint):
+    pass
+
+
+class FreezingStrategy(FreezesBlock, SparsityStrategy):
+    pass
+
+
+class Watching(SparsityStrategy):
+    observes_gradients = True
+
+    def __init__(self, options: Any, known: Any) -> None:
+        super().__init__(options, known)
+        self.seen: list[tuple[Params, Params]] = []
+
+    def observe_gradients(self, gradients: Params, memory: Callable[[], Params]) -> None:
+        self.seen.append(({name: g.clone() for name, g in gradients.items()}, memory()))
+
+
+def compose(slot: str, kind: type[Part], method: str = "er") -> Parts:
+    return parts(method, replacing={slot: kind(NoOptions(), context())})
+
+
+def optimizer_of(net: Network) -> torch.optim.Optimizer:
+    return torch.optim.SGD(net.model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.05)
+
+
+def take_steps(net: Network, composed: Parts, count: int = 5) -> None:
+    optimizer = optimizer_of(net)
+    composed.objective.begin_task(net, stream().tasks[0])
+    for k in range(count):
+        if k == 2:
+            composed.objective.begin_task(net, stream().tasks[1])
+        train_step(net, composed, optimizer, batch(task=min(k // 2, 1), start=k))
+
+
+@pytest.mark.parametrize(
+    ("slot", "kind"), [("constraint", FreezingConstraint), ("sparsity", FreezingStrategy)], ids=["constraint", "sparsity"]
+)
+def test_frozen_weights_stay_bitwise_constant_under_momentum_and_weight_decay(slot: str, kind: type[Part]) -> None:
+    net, free = network(), network()
+    before = weights(net)
+    take_steps(net, compose(slot, kind))
+    take_steps(free, parts())
+    after, moved = weights(net), weights(free)
+    assert torch.equal(after[FROZEN][BLOCK], before[FROZEN][BLOCK])
+    assert torch.equal(after["backbone.second.bias"], before["backbone.second.bias"])
+    assert not torch.equal(moved[FROZEN][BLOCK], before[FROZEN][BLOCK])
+    assert not torch.equal(moved["backbone.second.bias"], before["backbone.second.bias"])
+    changed = after[FROZEN] != before[FROZEN]
+    changed[BLOCK] = True
+    assert changed.all()
+    assert not torch.equal(after["backbone.second.weight"], before["backbone.second.weight"])
+
+
+def test_the_constraint_goes_before_the_sparsity_strategy_and_each_sees_only_what_it_names() -> None:
+    calls: list[tuple[str, str, float, float]] = []
+
+    class First(StepConstraint):
+        def constrained(self) -> Collection[str]:
+            return ("head.bias", "backbone.first.bias")
+
+        def constrain(self, name: str, before: Tensor, after: Tensor) -> Tensor:
+            calls.append(("constraint", name, before[0].item(), after[0].item()))
+            return torch.full_like(after, 7.0)
+
+    class Second(SparsityStrategy):
+        def constrained(self) -> Collection[str]:
+            return ("head.bias",)
+
+        def constrain(self, name: str, before: Tensor, after: Tensor) -> Tensor:
+            calls.append(("sparsity", name, before[0].item(), after[0].item()))
+            return after + 1
+
+    net, known = network(), context()
+    composed = parts(replacing={"constraint": First(NoOptions(), known), "sparsity": Second(NoOptions(), known)})
+    train_step(net, composed, optimizer_of(net), batch())
+    assert (net.stored["backbone.first.bias"] == 7).all()
+    assert (net.stored["head.bias"] == 8).all()
+    assert len(calls) == 3
+    head = [call for call in calls if call[1] == "head.bias"]
+    assert [call[0] for call in head] == ["constraint", "sparsity"]
+    assert head[0][2] == head[1][2] == 0.0  # both see the value of before the step
+    assert head[0][3] != 0.0
+    assert head[1][3] == 7.0
+
+
+def test_nothing_is_copied_when_no_constraint_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("nothing is constrained")
+
+    net, composed = network(), parts()
+    assert remembered_values(net, composed) == {}
+    monkeypatch.setattr(module, "apply_constraints", refuse)
+    cloned: list[torch.Size] = []
+    true_clone = Tensor.clone
+
+    def clone(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        cloned.append(self.shape)
+        return true_clone(self, *args, **kwargs)
+
+    optimizer, examples = torch.optim.SGD(net.model.parameters(), lr=0.1), batch()
+    monkeypatch.setattr(Tensor, "clone", clone)
+    train_step(net, composed, optimizer, examples)
+    assert cloned == []
+
+
+def test_only_the_watched_parameters_are_remembered() -> None:
+    net = network()
+    remembered = remembered_values(net, compose("constraint", FreezingConstraint))
+    assert set(remembered) == {FROZEN, "backbone.second.bias"}
+    for name, value in remembered.items():
+        assert torch.equal(value, net.stored[name])
+        assert value.data_ptr() != net.stored[name].data_ptr()
+
+
+def test_memory_gradients_are_autograds_and_leave_the_gradients_of_the_step_alone() -> None:
+    net, composed = network(), parts("er")
+    take_steps(net, composed, 3)
+    net.backward(net(batch().x).logits.sum())
+    before = {name: (id(p.grad), p.grad.clone()) for name, p in net.stored.items() if p.grad is not None}
+    twin = parts("er")
+    twin.objective.load_state_dict(composed.objective.state_dict())
+    found = memory_gradients(net, composed, 6)
+    remembered = twin.objective.memory_batch(6)
+    assert remembered is not None
+    x, y = remembered
+    assert len(y) == 6
+    expected = torch.autograd.grad(cross_entropy(net(x).logits, y), list(net.stored.values()))
+    assert list(found) == list(net.stored)
+    for name, gradient in zip(net.stored, expected):
+        assert torch.equal(found[name], gradient)
+        identity, value = before[name]
+        assert id(net.stored[name].grad) == identity
+        assert torch.equal(net.gradients()[name], value)
+
+
+def test_memory_gradients_hold_their_activations_for_their_own_backward_pass_only() -> None:
+    net, composed = network(), parts("er")
+    take_steps(net, composed, 3)
+    assert net.meter.largest_step == 16  # the batch and as many replayed examples
+    memory_gradients(net, composed, 12)
+    train_step(net, composed, optimizer_of(net), batch(task=1))
+    assert net.meter.largest_step == 16
+
+
+@pytest.mark.parametrize("method", ["finetune", "er"])
+def test_without_a_memory_of_earlier_tasks_there_are_no_memory_gradients(method: str) -> None:
+    assert memory_gradients(network(), parts(method), 4) == {}
+
+
+def test_true_gradients_are_observed_before_the_step_by_those_who_ask() -> None:
+    net, twin, watcher = network(), network(), Watching(NoOptions(), context())
+    examples = batch()
+    train_step(net, parts(replacing={"sparsity": watcher}), optimizer_of(net), examples)
+    twin.backward(cross_entropy(twin(examples.x).logits, examples.y))
+    (gradients, remembered), *more = watcher.seen
+    assert not more
+    assert same(gradients, twin.gradients())
+    assert remembered == {}
+
+
+def test_gradients_observed_in_16_bit_arithmetic_have_their_true_scale() -> None:
+    net, full, watcher = network(precision="16"), network(), Watching(NoOptions(), context())
+    examples = batch()
+    train_step(net, parts(replacing={"sparsity": watcher}), optimizer_of(net), examples)
+    full.backward(cross_entropy(full(examples.x).logits, examples.y))
+    for name, gradient in full.gradients().items():
+        torch.testing.assert_close(watcher.seen[0][0][name], gradient, rtol=0.05, atol=0.01, msg=name)
+
+
+def test_gradients_of_remembered_examples_are_there_on_demand() -> None:
+    net, watcher = network(), Watching(NoOptions(), context())
+    composed = parts(replacing={"sparsity": watcher})
+    take_steps(net, composed)
+    assert [bool(remembered) for _, remembered in watcher.seen] == [False, False, True, True, True]
+    assert not torch.equal(watcher.seen[-1][0][FROZEN], watcher.seen[-1][1][FROZEN])
+
+
+def test_nobody_is_shown_gradients_who_did_not_ask() -> None:
+    class Silent(Watching):
+        observes_gradients = False
+
+    net, silent = network(), Silent(NoOptions(), context())
+    take_steps(net, parts(replacing={"sparsity": silent}))
+    assert silent.seen == []
+
+
+def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remember() -> None:
+    calls: list[str] = []
+
+    def record(part: Part, *names: str) -> Part:
+        for name in names:
+            true = getattr(part, name)
+
+            def call(*args: Any, _name: str = name, _true: Callable[..., Any] = true, **kwargs: Any) -> Any:
+                calls.append(_name)
+                return _true(*args, **kwargs)
+
+            setattr(part, name, call)
+        return part
+
+    net, composed, known = network(), parts(), context()
+    record(composed.gradient, "fill")
+    record(composed.objective, "fit_loss", "retain_loss", "after_step")
+    record(composed.selection, "update_set", "observe")
+    watcher = record(Watching(NoOptions(), known), "observe_gradients")
+    constraint = record(FreezingConstraint(NoOptions(), known), "constrain")
+    optimizer = optimizer_of(net)
+    true_step = optimizer.step
+    optimizer.step = lambda *args: (calls.append("step"), true_step(*args))[1]  # type: ignore[method-assign]
+    made = {"sparsity": watcher, "constraint": constraint}
+    composed = Parts(**{**{name: getattr(composed, name) for name in Parts.__slots__}, **made})
+    train_step(net, composed, optimizer, batch())
+    assert calls == [
+        "fill",
+        "fit_loss",
+        "update_set",
+        "retain_loss",
+        "observe_gradients",
+        "step",
+        "constrain",
+        "constrain",
+        "after_step",
+        "observe",
+    ]
