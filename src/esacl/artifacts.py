@@ -137,7 +137,12 @@ class RunDirectory:
         """The results of a finished run; None of one that is not."""
         if not self.results.exists():
             return None
-        return Results.from_json(json.loads(self.results.read_text(encoding="utf-8")))
+        try:
+            return Results.from_json(json.loads(self.results.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{str(self.results)!r} is damaged. Delete it: `esacl resume {self.path}` then writes it again."
+            ) from None
 
     def write_weights(self, state: dict[str, Tensor], about: dict[str, Any]) -> None:
         """Write the final weights, with what is needed to read them as one JSON document in the metadata.

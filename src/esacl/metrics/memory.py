@@ -20,6 +20,11 @@ class Footprint:
     activations: int
     gradients: int
 
+    @property
+    def total(self) -> int:
+        """All three together."""
+        return self.parameters + self.activations + self.gradients
+
 
 def footprint(net: Network, examples: int) -> Footprint:
     """The footprint of a step that holds the activations of `examples` examples."""

@@ -7,11 +7,12 @@ from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any
 
+from esacl.artifacts import SCHEMA
 from esacl.errors import RunError
-from esacl.report.record import SETTINGS, Epoch, Flops, Footprint, Matrix, RunRecord, Scores, Seconds, Setting
+from esacl.metrics.cost import Flops
+from esacl.metrics.memory import Footprint
+from esacl.report.record import SETTINGS, Epoch, Matrix, RunRecord, Scores, Seconds, Setting
 from esacl.report.units import clean
-
-SCHEMA = 1
 
 
 def load_run(path: Path) -> RunRecord:
@@ -51,7 +52,7 @@ def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Ep
         flops=Flops(*(cost.number(key, low=0) for key in ("paper", "sparse", "executed"))),
         seconds=Seconds(*(time.number(key, low=0) for key in ("total", "train", "evaluate", "data"))),
         peak_memory_bytes=table.maybe("peak_memory_bytes", low=0),
-        footprint=Footprint(*(footprint.number(key, low=0) for key in ("parameters", "activations", "gradients"))),
+        footprint=Footprint(*(footprint.whole(key) for key in ("parameters", "activations", "gradients"))),
         config=config,
         log=log,
         task_classes=_task_classes(table, tasks),

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, Literal
 
+from esacl.metrics.cost import Flops
+from esacl.metrics.memory import Footprint
+
 Setting = Literal["task_il", "class_il"]
 SETTINGS: tuple[Setting, ...] = ("task_il", "class_il")
 SETTING_NAMES: Mapping[Setting, str] = {"task_il": "Task-IL", "class_il": "Class-IL"}
@@ -25,15 +28,6 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Flops:
-    """Training FLOPs counted in three ways, never to be mixed."""
-
-    paper: float
-    sparse: float
-    executed: float
-
-
-@dataclass(frozen=True, slots=True)
 class Seconds:
     """Wall time and what it went into."""
 
@@ -46,20 +40,6 @@ class Seconds:
     def other(self) -> float:
         """What is neither data, training nor evaluation."""
         return max(0.0, self.total - self.train - self.evaluate - self.data)
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """Bytes the network needs while it trains, computed from its shapes."""
-
-    parameters: float
-    activations: float
-    gradients: float
-
-    @property
-    def total(self) -> float:
-        """All three together."""
-        return self.parameters + self.activations + self.gradients
 
 
 @dataclass(frozen=True, slots=True)
