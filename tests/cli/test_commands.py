@@ -223,7 +223,7 @@ def test_progress_shows_task_epoch_loss_speed_and_time_left_on_a_terminal_only(t
         for event in run.events():
             listen(event)
     shown = terminal.export_text()
-    for piece in ("task 5/5", "fit 2/2", "loss ", "samples/s", "100%", "after task 5/5: Task-IL", "0:00:0"):
+    for piece in ("task 5/5", "epoch 2/2", "loss ", "samples/s", "100%", "after task 5/5: Task-IL", "0:00:0"):
         assert piece in shown, piece
     pipe = Console(force_terminal=False, record=True)
     with start(settings, tmp_path / "b") as run, training_progress(pipe, run) as listen:

@@ -63,10 +63,11 @@ class _Listener:
             self._console.print(_sentence(event, self._stages))
 
     def _show(self, event: StepDone, passed: float) -> None:
+        phase = "" if event.phase == "fit" else f"{event.phase}, "
         self._bars.update(
             self._bar,
             advance=self._pending,
-            description=f"task {event.task + 1}/{self._stages} · {event.phase} {event.epoch + 1}/{event.epochs}",
+            description=f"task {event.task + 1}/{self._stages} · {phase}epoch {event.epoch + 1}/{event.epochs}",
             speed=f"{self._pending / passed:,.0f} samples/s",
             loss=f"loss {event.loss.item():.3f}",
         )
