@@ -115,14 +115,15 @@ def main() -> None:
     stream = images()
     ours, theirs = clock(engine(stream), given.steps), clock(bare(stream), given.steps)
     ours(), theirs()  # warm up
-    pairs = []
-    for _ in track(range(given.rounds), description="measuring"):
-        pairs.append((median(ours()), median(theirs())))
+    rounds = track(range(given.rounds), description="measuring")
+    pairs = [(median(ours()), median(theirs())) for _ in rounds]
     ratios = sorted(a / b for a, b in pairs)
     print(f"ER step, small ResNet (width 16), batch {BATCH} + {BATCH} replayed, {torch.get_num_threads()} threads")
     print(f"  bare torch loop  {1e3 * median(b for _, b in pairs):6.2f} ms")
     print(f"  esacl            {1e3 * median(a for a, _ in pairs):6.2f} ms")
-    print(f"  ratio            {median(ratios):6.3f}   (rounds from {ratios[0]:.3f} to {ratios[-1]:.3f}; target ≤ 1.05)")
+    print(
+        f"  ratio            {median(ratios):6.3f}   (rounds from {ratios[0]:.3f} to {ratios[-1]:.3f}; target ≤ 1.05)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -19,7 +21,7 @@ def loader(batch_size: int = 5, seed: int = 0, stage: int = 1, views: int = 1) -
 @given(st.integers(1, 200), st.integers(1, 50))
 def test_an_epoch_is_cut_into_full_batches_and_never_ends_with_a_single_example(examples: int, size: int) -> None:
     places = [0, *cuts(examples, size), examples]
-    sizes = [after - before for before, after in zip(places, places[1:])]
+    sizes = [after - before for before, after in pairwise(places)]
     assert sum(sizes) == examples
     assert all(s == size for s in sizes[:-1])
     assert 1 <= sizes[-1] <= size + 1

@@ -27,7 +27,9 @@ def test_a_device_that_is_absent_is_refused_with_those_that_are_there(device: st
 
 
 def test_an_unknown_device_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"unknown device 'cud'\. Did you mean 'cuda'\? Allowed: auto, cpu, cuda, mps"):
+    with pytest.raises(
+        ConfigError, match=r"unknown device 'cud'\. Did you mean 'cuda'\? Allowed: auto, cpu, cuda, mps"
+    ):
         resolve_machine(MachineConfig("cud"))
 
 
@@ -40,9 +42,14 @@ def test_the_number_of_threads_is_recorded_and_resolving_twice_changes_nothing()
 
 def test_threads_and_determinism_hold_inside_and_are_restored_even_after_an_error() -> None:
     before = torch.get_num_threads(), torch.backends.cudnn.deterministic
-    with pytest.raises(KeyError), machine(MachineConfig("cpu", threads=before[0] + 1)) as device:
-        assert device == torch.device("cpu")
-        assert torch.get_num_threads() == before[0] + 1
-        assert torch.backends.cudnn.deterministic
-        raise KeyError
+
+    def fail() -> None:
+        with machine(MachineConfig("cpu", threads=before[0] + 1)) as device:
+            assert device == torch.device("cpu")
+            assert torch.get_num_threads() == before[0] + 1
+            assert torch.backends.cudnn.deterministic
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert (torch.get_num_threads(), torch.backends.cudnn.deterministic) == before

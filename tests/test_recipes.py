@@ -64,7 +64,7 @@ def test_an_option_without_a_use_is_refused_with_the_methods_that_use_it(
 def test_an_option_that_no_method_knows_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown option of objective 'bufer'\. Did you mean 'buffer'\?"):
         resolve(Config("er", options={"objective": {"bufer": 3}}), STREAM)
-    with pytest.raises(ConfigError, match="objective.buffer = 0 is not allowed"):
+    with pytest.raises(ConfigError, match=r"objective\.buffer = 0 is not allowed"):
         resolve(Config("er", options={"objective": {"buffer": 0}}), STREAM)
 
 
@@ -82,7 +82,7 @@ def test_methods_that_fill_different_slots_combine() -> None:
 
 
 def test_a_selection_for_the_ascent_needs_a_gradient_rule_that_ascends() -> None:
-    with pytest.raises(ConfigError, match="the selection NeedsAscent .* but the gradient rule GradientRule has none"):
+    with pytest.raises(ConfigError, match=r"the selection NeedsAscent .* but the gradient rule GradientRule has none"):
         check_composition("odd", Method("odd", {"selection": NeedsAscent}))
     check_composition("even", Method("even", {"selection": NeedsAscent, "gradient": Ascending}))
 

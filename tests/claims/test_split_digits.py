@@ -19,8 +19,7 @@ def results(tmp_path_factory):
     plain = Config(train=TrainConfig(epochs=10))
     return {
         method: [
-            run(replace(plain, method=method, seed=seed, options=options), place / f"{method}-{seed}")
-            for seed in SEEDS
+            run(replace(plain, method=method, seed=seed, options=options), place / f"{method}-{seed}") for seed in SEEDS
         ]
         for method, options in OPTIONS.items()
     }

@@ -88,12 +88,17 @@ def test_zero_weights_are_credited_to_sparse_only_from_then_on_and_layer_by_laye
 
 def test_accounts_are_apart_nest_and_close_even_after_an_error() -> None:
     meter = Meter({"a": 1})
-    with pytest.raises(KeyError), torch.no_grad(), meter.account("evaluate"):
-        meter.count(5)
-        with meter.account("probe"):
-            meter.count(7)
-        meter.count(1)
-        raise KeyError
+
+    def fail() -> None:
+        with torch.no_grad(), meter.account("evaluate"):
+            meter.count(5)
+            with meter.account("probe"):
+                meter.count(7)
+            meter.count(1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     with torch.no_grad():
         meter.count(2)
     assert meter.executed_macs == {"evaluate": 6, "probe": 7, "train": 2}

@@ -121,9 +121,14 @@ def test_inference_restores_the_mode_and_moves_no_statistic_even_after_an_error(
     with net.inference("probe"):
         assert not net.model.training
         assert not net(images()).logits.requires_grad
-    with pytest.raises(KeyError), net.inference():
-        net(images())
-        raise KeyError
+
+    def fail() -> None:
+        with net.inference():
+            net(images())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert net.model.training is training
     assert torch.is_grad_enabled()
     assert same(weights(net), before)

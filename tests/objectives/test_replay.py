@@ -54,9 +54,7 @@ def test_er_retains_the_cross_entropy_of_a_drawn_batch(replay_batch: int | None)
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.1, 0.5), (2.0, 0.0), (0.0, 3.0)])
-def test_derpp_retains_the_distance_to_stored_logits_and_the_labels_of_another_batch(
-    alpha: float, beta: float
-) -> None:
+def test_derpp_retains_the_distance_to_stored_logits_and_the_labels_of_another_batch(alpha: float, beta: float) -> None:
     part, net = Derpp(DerppOptions(8, 4, alpha, beta), known()), network()
     remember(part, net)
     disturb(net)

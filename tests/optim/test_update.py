@@ -1,4 +1,3 @@
-from copy import deepcopy
 from math import cos, pi
 
 import pytest
@@ -7,6 +6,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from esacl.optim.update import SgdOptions, UpdateRule
+from esacl.training.events import EpochDone, StepDone, TaskDone
 from tests.builders import batch, context, network, same, trainer, weights
 
 
@@ -70,7 +70,7 @@ def test_the_learning_rate_follows_the_schedule_within_every_task_anew(schedule:
     training = trainer("finetune", {"update": {"lr": 0.2, "schedule": schedule}})
     seen: list[float] = []
     for event in training.run():
-        if type(event).__name__ == "StepDone":
+        if isinstance(event, StepDone):
             assert training.optimizer is not None
             seen.append(training.optimizer.param_groups[0]["lr"])
     steps = 2 * 3  # two epochs of 24 examples in batches of 8
@@ -86,10 +86,8 @@ def test_momentum_does_not_outlive_a_task() -> None:
         return 0 if training_state is None else len(training_state["state"])  # type: ignore[arg-type]
 
     training = trainer("finetune")
-    counts = []
-    for event in training.run():
-        if type(event).__name__ in ("EpochDone", "TaskDone"):
-            counts.append(velocities(deepcopy(training.state_dict()["optimizer"])))
+    boundaries = (event for event in training.run() if isinstance(event, EpochDone | TaskDone))
+    counts = [velocities(training.state_dict()["optimizer"]) for _ in boundaries]
     assert counts == [6, 6, 0] * 3
 
 

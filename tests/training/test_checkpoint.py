@@ -232,7 +232,10 @@ def test_no_pickle_is_ever_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a pickle")
 
-    for module, names in ((pickle, ("loads", "load", "dumps", "dump", "Unpickler", "Pickler")), (torch, ("load", "save"))):
+    for module, names in (
+        (pickle, ("loads", "load", "dumps", "dump", "Unpickler", "Pickler")),
+        (torch, ("load", "save")),
+    ):
         for name in names:
             monkeypatch.setattr(module, name, refuse)
     checkpoints = Checkpoints(tmp_path)

@@ -72,7 +72,9 @@ def take_steps(net: Network, composed: Parts, count: int = 5) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slot", "kind"), [("constraint", FreezingConstraint), ("sparsity", FreezingStrategy)], ids=["constraint", "sparsity"]
+    ("slot", "kind"),
+    [("constraint", FreezingConstraint), ("sparsity", FreezingStrategy)],
+    ids=["constraint", "sparsity"],
 )
 def test_frozen_weights_stay_bitwise_constant_under_momentum_and_weight_decay(slot: str, kind: type[Part]) -> None:
     net, free = network(), network()
@@ -261,3 +263,17 @@ def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remembe
         "after_step",
         "observe",
     ]
+
+
+def test_memory_gradients_leave_the_batch_statistics_alone() -> None:
+    net = network("cnn", 4)
+    composed = parts("er")
+    composed.objective.begin_task(net, stream().tasks[1])
+    source = batch()
+    composed.objective.memory.add(source.raw, source.y)
+    net.model.train()
+    before = weights(net)
+    assert memory_gradients(net, composed, 6)
+    assert same(before, weights(net))
+    net(source.x)
+    assert not same(before, weights(net)), "an ordinary pass in training mode moves them"

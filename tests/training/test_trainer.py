@@ -93,7 +93,7 @@ def test_the_order_at_a_task_boundary_is_prune_constrain_consolidate_fit_readout
     training = trainer("finetune", of=stream(tasks=2), replacing=fakes(log))
     for event in training.run():
         if isinstance(event, TaskDone):
-            log.append(f"task {event.task} told")
+            log.append(f"task {event.task} told")  # noqa: PERF401 (the parts write to it meanwhile)
     assert log[0] == "attach"
     assert log[1:3] == ["evaluate", "evaluate"]  # the untrained network, on both tasks
     once = [
@@ -316,6 +316,21 @@ def test_extra_parameters_of_the_parts_are_trained() -> None:
 
     training = finish(trainer("finetune", replacing={"objective": lambda known: Biased(NoOptions(), known)}))
     assert training.parts.extra_parameters()["bias"].count_nonzero() > 0
+
+
+def test_every_epoch_trains_in_training_mode_whatever_mode_a_part_left_behind() -> None:
+    modes: list[bool] = []
+
+    class Careless(Objective):
+        def begin_task(self, net: Network, task: Task) -> None:
+            super().begin_task(net, task)
+            net.model.eval()
+
+        def after_step(self, net: Network, trace: Any) -> None:
+            modes.append(net.model.training)
+
+    finish(trainer("finetune", replacing={"objective": lambda known: Careless(NoOptions(), known)}))
+    assert modes == [True] * 18
 
 
 def test_seconds_are_counted_apart() -> None:

@@ -82,6 +82,19 @@ class Network:
         finally:
             self.model.train(was_training)
 
+    @contextmanager
+    def still_statistics(self) -> Iterator[None]:
+        """Training mode whose BatchNorm statistics do not move: for passes that only look."""
+        norms = [module for module in self.model.modules() if isinstance(module, nn.BatchNorm2d)]
+        tracked = [norm.track_running_stats for norm in norms]
+        for norm in norms:
+            norm.track_running_stats = False
+        try:
+            yield
+        finally:
+            for norm, before in zip(norms, tracked):
+                norm.track_running_stats = before
+
     def teacher(self) -> "Network":
         """A frozen copy as it answers now; its calls are charged to the same meter."""
         twin = copy(self)

@@ -49,6 +49,8 @@ def memory_gradients(net: Network, parts: Parts, count: int) -> Params:
         return {}
     x, y = remembered
     names, values = zip(*net.stored.items())
-    gradients = torch.autograd.grad(cross_entropy(net(x).logits, y), values, allow_unused=True)
+    with net.still_statistics():
+        loss = cross_entropy(net(x).logits, y)
+    gradients = torch.autograd.grad(loss, values, allow_unused=True)
     net.meter.release()
     return {name: gradient for name, gradient in zip(names, gradients) if gradient is not None}
