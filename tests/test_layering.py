@@ -10,9 +10,10 @@ import esacl
 ROOT = Path(esacl.__file__).parent
 LAYERS = [
     {"errors", "options", "rng", "types", "files", "version"},
-    {"config", "part"},
+    {"config"},
     {"machine", "streams"},
     {"nets"},
+    {"part"},
     {"objectives", "optim", "sparsity", "selection"},
     {"training"},
     {"metrics"},

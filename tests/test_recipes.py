@@ -114,7 +114,7 @@ def test_resolving_keeps_what_was_given() -> None:
 
 def test_every_backbone_has_a_learning_rate_of_its_own() -> None:
     for backbone, rate in LEARNING_RATES.items():
-        resolved = resolve(Config("er", net=NetConfig(backbone)), STREAM)
+        resolved = resolve(Config("er", net=NetConfig(backbone)), stream(shape=(3, 16, 16)))
         assert resolved.options["update"]["lr"] == rate
 
 

@@ -1,11 +1,13 @@
 """A run on disk: its directory, its results, and the lock that keeps a second process out."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -94,20 +96,32 @@ class RunDirectory:
             lock.release()
 
     def check_free(self, overwrite: bool) -> None:
-        """Refuse to start where a run is already, unless it may be replaced."""
+        """Refuse to start where a run is already, unless it may be replaced, and never touch files of others."""
+        foreign = [path.name for path in self._owned() if path.exists()]
+        if foreign and not self._config.exists():
+            raise RunError(
+                f"{str(self.path)!r} holds {foreign[0]!r}, which no run put there (there is no config.toml). "
+                f"Choose another --out, or move that file away."
+            )
         if self._config.exists() and not overwrite:
             raise RunError(
-                f"{str(self.path)!r} holds a run already. Continue it with `esacl resume {self.path}`, "
+                f"{str(self.path)!r} holds a run already. Continue it with `esacl resume {quote(str(self.path))}`, "
                 f"choose another --out, or replace it with --overwrite."
             )
 
     def begin(self, config: Config, overwrite: bool = False) -> None:
         """Make it the directory of a new run."""
         self.check_free(overwrite)
-        for path in (self._config, self.events, self.results, self.report, self.weights):
-            path.unlink(missing_ok=True)
-        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
-        write_atomic(self._config, config.to_toml())
+        for path in self._owned():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        write_atomic(self._config, config.to_toml())  # last, so that a run replaced halfway still is a run
+
+    def _owned(self) -> tuple[Path, ...]:
+        """What a run writes besides its settings."""
+        return (self.events, self.results, self.report, self.weights, self.checkpoints.folder)
 
     def config(self) -> Config:
         """The settings of the run that is there."""
@@ -119,6 +133,8 @@ class RunDirectory:
         """Add a line to the event log."""
         with self.events.open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def event_bytes(self) -> int:
         """Length of the event log."""
@@ -127,7 +143,7 @@ class RunDirectory:
     def rewind_events(self, size: int) -> None:
         """Drop what was logged after a checkpoint was taken."""
         with self.events.open("ab") as file:
-            file.truncate(size)
+            file.truncate(min(size, file.tell()))
 
     def write_results(self, results: Results) -> None:
         """Write `results.json`: a run is finished when this file is there."""
@@ -139,9 +155,9 @@ class RunDirectory:
             return None
         try:
             return Results.from_json(json.loads(self.results.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise RunError(
-                f"{str(self.results)!r} is damaged. Delete it: `esacl resume {self.path}` then writes it again."
+                f"{str(self.results)!r} is damaged. Delete it: `esacl resume {quote(str(self.path))}` writes a new one."
             ) from None
 
     def write_weights(self, state: dict[str, Tensor], about: dict[str, Any]) -> None:

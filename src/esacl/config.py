@@ -7,6 +7,8 @@ are declared beside the part that uses them and checked against it in `recipes.p
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,7 +58,7 @@ class StreamConfig:
     limit_per_class: int | None = option(None, "use only this many training (and test) images of each class", low=1)
     validation: float = option(0.1, "share of each class's training examples held out", low=0.01, high=0.5)
     augment: bool = option(True, "random crop and flip of training images, where the stream has them")
-    image_size: int = option(32, "height and width that images of a folder are resized to", low=4, high=512)
+    image_size: int | None = option(None, "size of a folder's images after resizing (default: 32)", low=4, high=512)
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
 
 
@@ -65,15 +67,15 @@ class NetConfig:
     """Which network."""
 
     backbone: str = option("auto", "auto, mlp, cnn, resnet10 or resnet18")
-    width: int | None = option(None, "channels of the first stage (default: the backbone's own)", low=1)
+    width: int | None = option(None, "channels of the first stage (default: the backbone's own)", low=1, high=4096)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
     """How long and on what the network trains, and which split it is judged on."""
 
-    epochs: int = option(10, "epochs for each task", low=1)
-    batch_size: int = option(32, "examples of the current task in a step", low=1)
+    epochs: int = option(10, "epochs for each task", low=1, high=100_000)
+    batch_size: int = option(32, "examples of the current task in a step", low=1, high=100_000)
     logit_mask: Literal["none", "batch"] = option(
         "none", "batch: the fit loss sees only the logits of classes present in the batch"
     )
@@ -86,7 +88,9 @@ class MachineConfig:
 
     device: str = option("auto", "auto, cpu, cuda or mps")
     precision: Literal["32", "bf16", "16"] = option("32", "arithmetic of the network: 32, bf16 or 16 (mixed)")
-    threads: int | None = option(None, "CPU threads (default: 1 for the MLP, torch's own choice otherwise)", low=1)
+    threads: int | None = option(
+        None, "CPU threads (default: 1 for the MLP, else torch's own choice)", low=1, high=1024
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +121,9 @@ class Config:
     def from_mapping(values: Mapping[str, Any]) -> "Config":
         """Parse nested tables, as a TOML file has them; unknown names and bad values are errors."""
         known = {"method", "seed", *_SECTIONS, *SLOTS}
-        unknown = [name for name in values if name not in known]
-        if unknown:
-            raise ConfigError(f"unknown setting {unknown[0]!r}. Allowed at the top level: {', '.join(sorted(known))}.")
+        for name in values:
+            if name not in known:
+                raise unknown_name("setting", name, known)
         for name in (*_SECTIONS, *SLOTS):
             if not isinstance(values.get(name, {}), Mapping):
                 raise ConfigError(f"{name!r} is a table of options, but {values[name]!r} was given.")
@@ -193,6 +197,15 @@ def set_option(tables: dict[str, Any], assignment: str) -> None:
     place[names[-1]] = value
 
 
+def _plain(value: Any) -> Any:
+    """Paths as text, and whole numbers of other libraries as Python's."""
+    if isinstance(value, PathLike):
+        return str(fspath(value))
+    if isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, Integral) else value
+
+
 def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
     """Put settings given by their short names into nested tables; None leaves what is there."""
     for name, value in settings.items():
@@ -200,4 +213,7 @@ def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
             raise unknown_name("setting", name, SHORT_NAMES)
         if value is not None:
             part, _, key = SHORT_NAMES[name].rpartition(".")
-            (tables.setdefault(part, {}) if part else tables)[key] = value
+            table = tables.setdefault(part, {}) if part else tables
+            if not isinstance(table, dict):
+                raise ConfigError(f"{part!r} is a table of options, but {table!r} was given.")
+            table[key] = _plain(value)

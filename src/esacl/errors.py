@@ -31,7 +31,8 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], remedy: str = ""
     unknown method 'derpp'. Did you mean 'der++'? Allowed: der++, er.
     """
     names = sorted(allowed)
-    near = get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    lowered = {name.lower(): name for name in names}
+    near = get_close_matches(given.lower(), lowered, n=1, cutoff=0.5)
+    hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
     tail = f" {remedy}" if remedy else ""
-    return ConfigError(f"unknown {kind} {given!r}.{hint} Allowed: {', '.join(names)}.{tail}")
+    return ConfigError(f"unknown {kind} {given!r}.{hint} Allowed: {', '.join(names) or 'none'}.{tail}")

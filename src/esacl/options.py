@@ -58,9 +58,9 @@ def describe(hint: Any, bounds: Mapping[str, Any]) -> str:
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "nothing"}
     low, high = bounds.get("low"), bounds.get("high")
     if low is not None and high is not None:
-        limits = f" from {low:g} to {high:g}"
+        limits = f" from {low} to {high}"
     else:
-        limits = f" of at least {low:g}" if low is not None else f" of at most {high:g}" if high is not None else ""
+        limits = f" of at least {low}" if low is not None else f" of at most {high}" if high is not None else ""
     parts = []
     for kind in _alternatives(hint):
         if get_origin(kind) is Literal:

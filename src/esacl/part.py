@@ -2,8 +2,9 @@
 
 from typing import Any, ClassVar
 
+from esacl.nets.network import Network
 from esacl.options import NoOptions
-from esacl.types import Context, State
+from esacl.types import Context, Params, State
 
 
 class Part:
@@ -14,6 +15,13 @@ class Part:
     def __init__(self, options: Any, context: Context) -> None:
         self.options = options
         self.context = context
+
+    def attach(self, net: Network) -> None:
+        """Meet the network, before anything is trained or restored."""
+
+    def extra_parameters(self) -> Params:
+        """Parameters of the part's own that the optimiser trains: scores, projection heads, learning rates."""
+        return {}
 
     def state_dict(self) -> State:
         """Everything that later steps depend on."""

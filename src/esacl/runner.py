@@ -21,7 +21,7 @@ from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory
 from esacl.nets import Network, build_model
 from esacl.recipes import build_parts, check_settings, method, resolve
 from esacl.report import write_report
-from esacl.streams import Stream, open_stream
+from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
 from esacl.training.events import EpochDone, Event, StepDone, TaskDone
 from esacl.training.trainer import Trainer
@@ -29,6 +29,9 @@ from esacl.types import Context
 from esacl.version import __version__
 
 Listener = Callable[[Event], None]
+
+ELSEWHERE = {"stream.data_dir", "machine.device"}
+"""Settings that may change between a stop and a resume: where the data are and where it computes."""
 
 
 class Run:
@@ -46,6 +49,7 @@ class Run:
         self._began = began
         self._reading = perf_counter() - began
         self._earlier = 0.0  # seconds of the processes before this one
+        self._peak = 0  # memory that they took
         context = Context(
             classes=len(stream.class_names),
             tasks=len(stream.stages),
@@ -55,6 +59,7 @@ class Run:
             logit_mask=config.train.logit_mask,
             device=device,
             inputs=stream.inputs,
+            task_classes=tuple(task.classes for task in stream.tasks),
         )
         width = config.net.width
         assert width is not None
@@ -67,7 +72,8 @@ class Run:
     def restore(self) -> None:
         """Continue from the newest whole checkpoint; without any, from the beginning."""
         state, problems = self.directory.checkpoints.newest()
-        self.notes += [f"{problem} Continuing from the one before it." for problem in problems]
+        going_on = "Continuing from the one before it." if state else "There is no other: starting from the beginning."
+        self.notes += [*problems, *([going_on] if problems else [])]
         if state is None:
             self.directory.rewind_events(0)
             return
@@ -76,11 +82,23 @@ class Run:
                 f"the data of {self.config.stream.name!r} are not those that the run in {str(self.directory.path)!r} "
                 f"was started with. Give back the same data, or start a new run."
             )
+        self._check_settings(state["config"])
         self.trainer.load_state_dict(state["trainer"])
+        self._peak = state["peak_memory_bytes"]
         self.trainer.seconds["data"] += self._reading
         self._earlier = state["seconds"]
         self._saved = state["number"]
         self.directory.rewind_events(state["event_bytes"])
+
+    def _check_settings(self, before: dict[str, Any]) -> None:
+        """Refuse to continue with other settings than the run was started with."""
+        now, then = _flat(self.config), _flat(Config.from_mapping(before))
+        for name in sorted({*now, *then} - ELSEWHERE):
+            if now.get(name) != then.get(name):
+                raise CheckpointError(
+                    f"config.toml of {str(self.directory.path)!r} says {name} = {now.get(name)!r}, but the run was "
+                    f"started with {then.get(name)!r}. Set it back, or start a new run with `esacl run --config`."
+                )
 
     def events(self) -> Iterator[Event]:
         """Train to the end; every epoch and task is logged and saved before it is told."""
@@ -97,18 +115,24 @@ class Run:
             "fingerprint": self.fingerprint,
             "event_bytes": self.directory.event_bytes(),
             "seconds": self._elapsed(),
+            "peak_memory_bytes": self._peak_memory(),
+            "config": self.config.to_mapping(),
             "trainer": self.trainer.state_dict(),
         }
         self.directory.checkpoints.save(self._saved, state)
+
+    def _peak_memory(self) -> int:
+        return max(self._peak, peak_memory_bytes(self.device))
 
     def _elapsed(self) -> float:
         return self._earlier + perf_counter() - self._began
 
     def finish(self) -> Results:
         """Write weights, results and report of a trained run."""
-        model = self.trainer.net.model
+        net, sparsity = self.trainer.net, self.trainer.parts.sparsity
+        state = net.model.state_dict() if sparsity.needs_task_id else net.effective_state()
         about = {"classes": list(self.stream.class_names), "shape": list(self.stream.shape)}
-        self.directory.write_weights(model.state_dict(), {**about, "config": self.config.to_mapping()})
+        self.directory.write_weights(state, {**about, "config": self.config.to_mapping()})
         results = self._results()
         self.directory.write_results(results)
         write_report([self.directory.path], self.directory.report)
@@ -145,7 +169,7 @@ class Run:
             capacity=capacity(density, len(stream.tasks), sparsity.stores_masks),
             flops=flops(trainer.paper_macs, meter.sparse_macs["train"], meter.executed_macs["train"]),
             seconds={"total": self._elapsed(), **trainer.seconds},
-            peak_memory_bytes=peak_memory_bytes(self.device),
+            peak_memory_bytes=self._peak_memory(),
             footprint_bytes=footprint(net, meter.largest_step),
             task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
             versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
@@ -162,6 +186,8 @@ def start(
 ) -> Iterator[Run]:
     """A new run in the directory `out`; a stream of one's own may be given instead of a name."""
     began = perf_counter()
+    if not isinstance(config, Config):
+        raise ConfigError(f"a run takes a Config, but {config!r} was given. Write esacl.Config.of(method=..., ...).")
     directory = RunDirectory(out)
     directory.check_free(overwrite)
     stream, config = _prepare(config, stream, reading)
@@ -223,14 +249,25 @@ def _prepare(config: Config, stream: Stream | None, reading: Progress | None) ->
     if stream is None:
         if config.stream.name.partition(":")[0] == "arrays":
             raise ConfigError("this run learns from arrays: continue it in Python, with esacl.resume(out, stream=...).")
+        config = replace(config, stream=absolute(config.stream))
         stream = open_stream(config.stream, config.seed, reading)
     else:
         config = replace(config, stream=replace(config.stream, name=stream.name))
     if getattr(method(config.method).part("objective"), "joint", False):
         stream = stream.joint()
+    tasks, classes = len(stream.tasks), len(stream.tasks[0].classes)
+    config = replace(config, stream=replace(config.stream, tasks=tasks, classes_per_task=classes))
     resolved = resolve(config, stream)
     machine_config = resolve_machine(config.machine, small=resolved.net.backbone == "mlp")
     return stream, replace(resolved, machine=machine_config)
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    """Every setting by its dotted name."""
+    tables = config.to_mapping()
+    parts = {name: table for name, table in tables.items() if isinstance(table, dict)}
+    plain = {name: value for name, value in tables.items() if name not in parts}
+    return plain | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
 
 
 def _as_json(event: EpochDone | TaskDone) -> dict[str, Any]:

@@ -35,6 +35,11 @@ class Batch:
         """The first view."""
         return self.views[0]
 
+    @property
+    def inputs(self) -> Tensor:
+        """All views, one after the other: [views · B, C, H, W]."""
+        return self.views[0] if len(self.views) == 1 else torch.cat(self.views)
+
     def take(self, rows: Tensor) -> "Batch":
         """The examples at `rows`."""
         views = tuple(view[rows] for view in self.views)
@@ -46,7 +51,7 @@ class Trace:
     """What a step computed at θ; nobody computes it again."""
 
     batch: Batch
-    outputs: Outputs  # detached
+    outputs: Outputs  # detached; of all views
     fit: Tensor  # [B] detached fit loss of every example
     loss: Tensor  # [] detached: what was minimised
     updated: int  # examples of the batch in the update set
@@ -76,3 +81,4 @@ class Context:
     logit_mask: str
     device: torch.device
     inputs: Inputs
+    task_classes: tuple[tuple[int, ...], ...] = ()  # columns of each task

@@ -161,7 +161,7 @@ def test_data_check_tells_whole_readable_damaged_and_missing_apart(tmp_path, cap
         (["run", "--mehtod", "er"], "Did you mean --method?"),
         (["rnu"], 'Did you mean "run"?'),
         (["run", "--set", "train.epcohs=3"], "Did you mean 'epochs'?"),
-        (["run", "--epochs", "0"], "a whole number of at least 1"),
+        (["run", "--epochs", "0"], "a whole number from 1 to 100000"),
         (["run", "--epochs", "many"], 'unable to convert "many" into int'),
         (["run", "--precision", "64"], 'Choose from: "32", "bf16", "16"'),
         (["run", "--method", "finetune", "--buffer", "5"], "Methods that use it: der++, er."),
@@ -173,7 +173,7 @@ def test_data_check_tells_whole_readable_damaged_and_missing_apart(tmp_path, cap
         (["report", "nowhere"], "nowhere"),
         (["data", "get", "cifar"], "Did you mean 'cifar10'?"),
         (["run", "--stream", "split-cifar10", "--data-dir", "nowhere"], "esacl data get cifar10"),
-        (["run", "--lr", "1e6", "--epochs", "2"], "Use a smaller --lr"),
+        (["run", "--lr", "100", "--epochs", "2"], "Use a smaller --lr"),
     ],
 )
 def test_bad_input_is_one_line_that_helps(fails, words, message, tmp_path, monkeypatch):
@@ -240,3 +240,82 @@ def test_other_bars_are_drawn_on_a_terminal_only(progress):
             for done in range(0, 101, 50):
                 tell(done, 100)
         assert ("100/100" in console.export_text()) == interactive
+
+
+@pytest.fixture
+def half_done(tmp_path):
+    """A run that stopped after its second checkpoint."""
+    directory = tmp_path / "half"
+    settings = Config.of(method="er", limit_per_class=20, epochs=3, buffer=30)
+    with start(settings, directory) as run:
+        for _, _event in zip(range(7), run.events()):
+            pass
+    assert not (directory / "results.json").exists()
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "named"),
+    [
+        ("seed = 0", "seed = 5", "seed = 5"),
+        ("width = 256", "width = 128", "net.width = 128"),
+        ('method = "er"', 'method = "der++"', 'method = "der++"'.replace('"', "'")),
+        ("epochs = 3", "epochs = 1", "train.epochs = 1"),
+    ],
+)
+def test_a_run_is_not_resumed_with_other_settings(fails, half_done, was, becomes, named):
+    config = half_done / "config.toml"
+    assert was in config.read_text()
+    config.write_text(config.read_text().replace(was, becomes))
+    told = fails("resume", half_done)
+    assert named in told
+    assert "started with" in told
+
+
+def test_a_log_that_was_lost_does_not_stop_a_resume(half_done):
+    (half_done / "events.jsonl").unlink()
+    esacl("resume", half_done)
+    assert (half_done / "report.html").exists()
+
+
+def test_the_recorded_settings_find_the_data_from_any_folder(tmp_path, monkeypatch):
+    write_folder(tmp_path, "cifar-10-batches-py", cifar10_files())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ESACL_DATA", ".")
+    words = ["--stream", "split-cifar10", "--backbone", "mlp", "--width", "8", "--epochs", "1"]
+    esacl("run", "--method", "finetune", *words, "--out", "run")
+    text = (tmp_path / "run" / "config.toml").read_text()
+    assert f'data_dir = "{tmp_path.resolve()}"' in text
+    assert "tasks = 5" in text
+    assert "classes_per_task = 2" in text
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "checkpoint", "report.html"])
+def test_files_that_no_run_made_are_never_deleted(fails, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    for words in ([], ["--overwrite"]):
+        assert f"holds '{name}'" in fails("run", *QUICK, "--out", tmp_path, *words)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_full_disk_is_one_line_that_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    settings = Config.of(method="finetune", limit_per_class=20, epochs=1)
+    with start(settings, tmp_path / "run"):
+        pass
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(SystemExit) as ended:
+        main(["resume", str(tmp_path / "run")])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "No space left on device" in told
+    assert "esacl resume" in told
+    with pytest.raises(SystemExit):
+        main(["run", *QUICK, "--out", str(tmp_path / "other")])
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_an_option_of_folders_is_refused_for_other_streams(fails):
+    assert "of use for folder:PATH only" in fails("run", "--image-size", "64")

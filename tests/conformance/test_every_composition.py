@@ -142,3 +142,16 @@ def _batch(training, y):
 
 def test_it_is_described(method):
     assert COMPOSITIONS[method].about
+
+
+def test_what_is_saved_is_what_was_evaluated(method):
+    """The effective weights alone, in a plain network without any part, answer as the trained composition does."""
+    trained = finish(build(method))
+    plain = finish(build("finetune", epochs=1)).net
+    plain.model.load_state_dict(trained.net.effective_state())
+    x = trained.stream.inputs.plain(trained.stream.tasks[0].test.x)
+    with trained.net.inference(), plain.inference():
+        assert torch.equal(trained.net(x).logits, plain(x).logits)
+    shares = trained.parts.sparsity.density(trained.net)
+    saved = trained.net.effective_state()
+    assert shares == {name: saved[name].count_nonzero().item() / saved[name].numel() for name in shares}

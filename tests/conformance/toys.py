@@ -33,7 +33,7 @@ class RandomMask(SparsityStrategy):
     def attach(self, net):
         draw = generator(self.context.seed, "toy mask")
         self.masks = {n: torch.rand(net.stored[n].shape, generator=draw) > self.target for n in net.partition.prunable}
-        self.frozen = {n: torch.zeros_like(mask) for n, mask in self.masks.items()}
+        self.owned = {n: torch.zeros_like(mask) for n, mask in self.masks.items()}
         self.scores = {n: torch.zeros_like(net.stored[n].detach()) for n in self.masks}
 
     def view(self, params, task):
@@ -47,22 +47,25 @@ class RandomMask(SparsityStrategy):
         for name in self.scores:
             self.scores[name] += gradients[name].abs() + (remembered[name].abs() if remembered else 0)
 
+    def frozen(self):
+        return self.owned
+
     def constrained(self):
-        return [name for name, frozen in self.frozen.items() if frozen.any()]
+        return [name for name, owned in self.owned.items() if owned.any()]
 
     def constrain(self, name, before, after):
-        return torch.where(self.frozen[name], before, after)
+        return torch.where(self.owned[name], before, after)
 
-    def end_task(self, net, task):
+    def end_task(self, net, task, remembered):
         for name, score in self.scores.items():
-            self.frozen[name] |= score > score.quantile(0.9)
+            self.owned[name] |= score > score.quantile(0.9)
             score.zero_()
 
     def state_dict(self):
-        return {"masks": dict(self.masks), "frozen": dict(self.frozen), "scores": dict(self.scores)}
+        return {"masks": dict(self.masks), "owned": dict(self.owned), "scores": dict(self.scores)}
 
     def load_state_dict(self, state):
-        self.masks, self.frozen, self.scores = (dict(state[key]) for key in ("masks", "frozen", "scores"))
+        self.masks, self.owned, self.scores = (dict(state[key]) for key in ("masks", "owned", "scores"))
 
 
 class StillBiases(StepConstraint):
@@ -87,7 +90,16 @@ class StillBiases(StepConstraint):
 
 
 class HardHalf(DataSelector):
-    """The harder half of each batch; from the second epoch on, examples of more than average loss."""
+    """The harder half of each batch; from the second epoch on, examples of more than average loss.
+
+    It also owns a parameter that no loss depends on: it must be handed to the optimiser and never move.
+    """
+
+    def attach(self, net):
+        self.idle = torch.ones(2, requires_grad=True)
+
+    def extra_parameters(self):
+        return {"idle": self.idle}
 
     def begin_task(self, examples):
         self.losses = torch.zeros(examples)
@@ -116,8 +128,9 @@ class SteepGradient(GradientRule):
 class Adam(UpdateRule):
     """An optimiser with more state than SGD."""
 
-    def build(self, partition, model, extra):
-        return torch.optim.Adam([*model.parameters(), *extra.values()], lr=self.options.lr)
+    def build(self, net, frozen, steps):
+        assert steps > 0
+        return torch.optim.Adam([*net.stored.values(), *net.extra.values()], lr=self.options.lr)
 
 
 MASK = Method("toy mask", {"sparsity": RandomMask, "constraint": StillBiases})

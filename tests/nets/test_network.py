@@ -294,3 +294,42 @@ def test_a_state_that_does_not_fit_is_refused(change: str) -> None:
 
 def test_the_network_lives_on_the_device_it_was_given() -> None:
     assert network().device == CPU
+
+
+def test_a_teacher_is_charged_for_one_forward_pass_even_while_gradients_are_on() -> None:
+    net = network()
+    teacher = net.teacher()
+    assert not teacher(images()).logits.requires_grad
+    assert net.meter.executed_macs["train"] == len(images()) * net.meter.dense
+
+
+def test_inference_inside_an_evaluation_is_charged_to_the_evaluation() -> None:
+    net = network()
+    with net.inference("evaluate"), net.inference():
+        net(images())
+    assert set(net.meter.executed_macs) == {"evaluate"}
+
+
+def test_still_statistics_stay_through_training_and_inference() -> None:
+    net = network("cnn", 4)
+    net.still = True
+    net.train_mode()
+    before = {name: value.clone() for name, value in net.model.named_buffers()}
+    net(images())
+    with net.inference():
+        net(images())
+    net(images())
+    assert net.model.training
+    assert all(torch.equal(value, before[name]) for name, value in net.model.named_buffers())
+    net.still = False
+    net.train_mode()
+    net(images())
+    assert not all(torch.equal(value, before[name]) for name, value in net.model.named_buffers())
+
+
+def test_fast_weights_answer_while_they_are_used_and_not_afterwards() -> None:
+    net = network()
+    plain = net(images()).logits
+    with net.using({name: torch.zeros_like(value) for name, value in net.stored.items()}):
+        assert (net(images()).logits == 0).all()
+    assert torch.equal(net(images()).logits, plain)

@@ -29,7 +29,7 @@ def offer(sizes: list[int], *memories: Reservoir | NaiveReservoir) -> None:
 
 
 def assert_equal(memory: Reservoir, naive: NaiveReservoir) -> None:
-    x, y = memory.examples()
+    x, y = memory.examples().x, memory.examples().y
     assert len(memory) == len(naive.kept) == len(y)
     assert memory.seen == naive.seen
     assert y.tolist() == [int(label) for _, label, _ in naive.kept]
@@ -59,7 +59,7 @@ def test_every_example_is_kept_with_the_same_probability() -> None:
     for seed in range(runs):
         memory = Reservoir(capacity, context(seed=seed), keep_logits=True)
         offer([7, 5, 20, 1, 27], memory)
-        kept[memory.examples()[1]] += 1
+        kept[memory.examples().y] += 1
     share = capacity / examples
     spread = sqrt(runs * share * (1 - share))
     assert kept.sum() == runs * capacity
@@ -72,8 +72,8 @@ def test_a_memory_that_is_not_full_holds_everything_in_order() -> None:
     memory = Reservoir(10, context())
     memory.add(*numbered(0, 4)[:2])
     assert len(memory) == 4
-    assert memory.examples()[1].tolist() == [0, 1, 2, 3]
-    assert memory.examples()[0][:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert memory.examples().y.tolist() == [0, 1, 2, 3]
+    assert memory.examples().x[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
 
 
 def test_a_memory_without_logits_stores_none() -> None:
@@ -89,7 +89,7 @@ def test_what_is_stored_does_not_change_when_the_batch_does() -> None:
     memory.add(raw, y, logits)
     raw.zero_()
     logits.zero_()
-    assert memory.examples()[0][:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert memory.examples().x[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
     assert memory.state_dict()["store"]["logits"][3, 0] == 3
 
 
@@ -100,7 +100,7 @@ def test_a_draw_has_no_repetition_and_is_everything_where_there_is_less_than_ask
 ) -> None:
     memory = Reservoir(capacity, context(), keep_logits=True)
     offer([offered], memory)
-    held = memory.examples()[1].tolist()
+    held = memory.examples().y.tolist()
     drawn = memory.draw(count)
     assert len(drawn.y) == len(set(drawn.y.tolist())) == min(count, offered, capacity)
     assert set(drawn.y.tolist()) <= set(held)
@@ -132,7 +132,7 @@ def test_each_drawn_example_is_augmented_afresh_by_its_own_number() -> None:
         expected = of.inputs.augmented(raw, key, torch.arange(number, number + len(raw)))
         assert torch.equal(drawn.x, expected)
         number += len(raw)
-    assert memory.draws == number == 16
+    assert memory.draws["replay"] == number == 16
 
 
 def test_a_memory_that_was_used_otherwise_continues_from_a_saved_state_with_identical_draws() -> None:
@@ -153,7 +153,7 @@ def test_a_memory_that_was_used_otherwise_continues_from_a_saved_state_with_iden
         assert mine.logits is not None
         assert theirs.logits is not None
         assert torch.equal(mine.logits, theirs.logits)
-    assert (memory.seen, memory.draws) == (resumed.seen, resumed.draws) == (70, 19)
+    assert (memory.seen, memory.draws) == (resumed.seen, resumed.draws) == (70, {"replay": 19, "watch": 0})
 
 
 def test_the_state_of_an_empty_memory_can_be_restored() -> None:
@@ -164,7 +164,7 @@ def test_the_state_of_an_empty_memory_can_be_restored() -> None:
     fresh = Reservoir(3, context())
     for m in (resumed, fresh):
         m.add(*numbered(0, 9)[:2])
-    assert torch.equal(resumed.examples()[1], fresh.examples()[1])
+    assert torch.equal(resumed.examples().y, fresh.examples().y)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -172,5 +172,5 @@ def test_examples_are_stored_as_they_came(dtype: torch.dtype) -> None:
     memory = Reservoir(4, context())
     raw = torch.arange(4).to(dtype).view(4, 1, 1, 1)
     memory.add(raw, torch.arange(4))
-    assert memory.examples()[0].dtype == dtype
-    assert torch.equal(memory.examples()[0], raw)
+    assert memory.examples().x.dtype == dtype
+    assert torch.equal(memory.examples().x, raw)

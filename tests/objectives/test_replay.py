@@ -114,7 +114,7 @@ def test_remembered_examples_are_handed_out_from_the_second_task_on(kind: type[E
     assert part.memory_batch(3) is None
     remember(part, net)
     memory = deepcopy(part.memory)
-    given, drawn = part.memory_batch(3), memory.draw(3)
+    given, drawn = part.memory_batch(3), memory.draw(3, "watch")
     assert given is not None
     assert torch.equal(given[0], drawn.x)
     assert torch.equal(given[1], drawn.y)

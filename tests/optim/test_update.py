@@ -20,7 +20,7 @@ def rule(**options: float | str) -> UpdateRule:
 def test_the_rule_is_torchs_sgd_bit_for_bit(backbone: str, momentum: float, decay: float) -> None:
     mine, theirs = network(backbone), network(backbone)
     optimizers = (
-        rule(momentum=momentum, weight_decay=decay).build(mine.partition, mine.model, {}),
+        rule(momentum=momentum, weight_decay=decay).build(mine, {}, 1),
         torch.optim.SGD(theirs.model.parameters(), lr=0.1, momentum=momentum, weight_decay=decay),
     )
     examples = batch()
@@ -34,7 +34,9 @@ def test_the_rule_is_torchs_sgd_bit_for_bit(backbone: str, momentum: float, deca
 
 def test_the_rule_is_the_textbooks_momentum_with_weight_decay() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    optimizer = rule(momentum=0.5, weight_decay=0.1).build(network().partition, torch.nn.ParameterList([weight]), {})
+    net = network()
+    net.stored = {"weight": weight}
+    optimizer = rule(momentum=0.5, weight_decay=0.1).build(net, {}, 1)
     expected, velocity = [1.0, -2.0], [0.0, 0.0]
     for _ in range(3):
         weight.grad = torch.tensor([0.3, 0.7])
@@ -47,7 +49,8 @@ def test_the_rule_is_the_textbooks_momentum_with_weight_decay() -> None:
 
 def test_parameters_of_the_parts_own_are_trained_too() -> None:
     net, score = network(), torch.ones(3, requires_grad=True)
-    optimizer = rule(momentum=0).build(net.partition, net.model, {"score": score})
+    net.extra = {"score": score}
+    optimizer = rule(momentum=0).build(net, {}, 1)
     before = weights(net)
     score.grad = torch.tensor([1.0, 0.0, -1.0])
     optimizer.step()
@@ -93,7 +96,7 @@ def test_momentum_does_not_outlive_a_task() -> None:
 
 def test_a_step_with_a_zero_learning_rate_moves_nothing() -> None:
     net = network()
-    optimizer = rule(lr=0.0, weight_decay=0.5).build(net.partition, net.model, {})
+    optimizer = rule(lr=0.0, weight_decay=0.5).build(net, {}, 1)
     before: dict[str, Tensor] = weights(net)
     net.backward(net(batch().x).logits.sum())
     optimizer.step()

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from esacl.nets import Network
+from esacl.objectives.finetune import Finetune
 from esacl.optim.constraint import StepConstraint
 from esacl.options import NoOptions
 from esacl.part import Part
@@ -14,8 +15,8 @@ from esacl.sparsity.base import SparsityStrategy
 from esacl.training import step as module
 from esacl.training.parts import Parts
 from esacl.training.step import memory_gradients, remembered_values, train_step
-from esacl.types import Params
-from tests.builders import batch, context, network, parts, same, stream, weights
+from esacl.types import Batch, Outputs, Params
+from tests.builders import batch, context, finish, network, parts, same, stream, trainer, weights
 
 FROZEN = "backbone.first.weight"
 BLOCK = (slice(0, 5), slice(3, 20))  # the part of it that is frozen
@@ -277,3 +278,40 @@ def test_memory_gradients_leave_the_batch_statistics_alone() -> None:
     assert same(before, weights(net))
     net(source.x)
     assert not same(before, weights(net)), "an ordinary pass in training mode moves them"
+
+
+def test_gradients_of_the_parts_own_parameters_do_not_add_up_over_steps() -> None:
+    scale = torch.ones((), requires_grad=True)
+    seen = []
+
+    class Scaled(Finetune):
+        def extra_parameters(self) -> Params:
+            return {"scale": scale}
+
+        def retain_loss(self, net: Network, outputs: Outputs, examples: Batch) -> Tensor:
+            return 3 * scale
+
+    known = context()
+    composed = parts("finetune", of=known, replacing={"objective": Scaled(NoOptions(), known)})
+    net = network()
+    composed.attach(net)
+    optimizer = composed.update.build(net, {}, 1)
+    for _ in range(3):
+        train_step(net, composed, optimizer, batch())
+        seen.append(scale.grad.item())  # type: ignore[union-attr]
+    assert seen == [3.0, 3.0, 3.0]
+
+
+def test_watching_the_memory_does_not_change_what_is_replayed() -> None:
+    runs = []
+    for watches in (False, True):
+
+        class Watching(SparsityStrategy):
+            observes_gradients = watches
+
+            def observe_gradients(self, gradients: Params, memory: Callable[[], Params]) -> None:
+                memory()
+
+        training = trainer("er", replacing={"sparsity": lambda known: Watching(NoOptions(), known)})
+        runs.append(weights(finish(training).net))
+    assert same(*runs)

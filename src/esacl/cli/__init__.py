@@ -14,6 +14,7 @@ from esacl.version import __version__
 app = App(
     name="esacl",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help=(
         "Continual learning with one small network: train a method on a stream of tasks, see what it remembers "
         "and what that cost.\n\nFirst steps: `esacl run`, then open the report it names."
@@ -36,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(sys.argv[1:] if arguments is None else arguments)
     except EsaclError as error:
         STATUS.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(2) from None
+    except OSError as error:
+        where = f" {str(error.filename)!r}" if error.filename else ""
+        told = f"error: the system refused{where}: {error.strerror or error}. Nothing that was saved is lost."
+        STATUS.print(told, style="red", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         STATUS.print("interrupted.")

@@ -4,6 +4,7 @@ import json as json_text
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -101,8 +102,9 @@ def resume_command(
 ) -> None:
     """Continue a run that was interrupted; it ends with the same bits as one that was not."""
     if RunDirectory(directory).results.exists():
+        results = resume(directory)
         STATUS.print(f"the run in {directory} is finished; nothing is left to do.", markup=False, soft_wrap=True)
-        _show(resume(directory), directory, json)
+        _show(results, directory, json)
         return
     _train(lambda reading: reopen(directory, reading=reading), json)
 
@@ -127,11 +129,11 @@ def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bo
                 for event in opened.events():
                     listen(event)
             results = opened.finish()
-        except KeyboardInterrupt:
-            STATUS.print(
-                f"\ninterrupted. Continue with: esacl resume {opened.directory.path}", markup=False, soft_wrap=True
-            )
-            raise SystemExit(130) from None
+        except (KeyboardInterrupt, OSError) as error:
+            stop = "interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped: {error.strerror or error}"
+            again = f"esacl resume {quote(str(opened.directory.path))}"
+            STATUS.print(f"\n{stop}. Continue with: {again}", markup=False, soft_wrap=True)
+            raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 2) from None
         _show(results, opened.directory.path, json)
 
 

@@ -36,6 +36,7 @@ def activation_bytes(net: Network) -> int:
     """Bytes that one example's forward pass keeps for the backward pass, each storage once."""
     teacher = net.teacher()
     teacher.meter = Meter(net.meter.layers)  # measuring is not training: it is charged to nobody
+    teacher.frozen = False
     teacher.model.train().requires_grad_(True)
     known = {value.untyped_storage().data_ptr() for value in (*teacher.model.parameters(), *teacher.model.buffers())}
     kept: dict[int, int] = {}

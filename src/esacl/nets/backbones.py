@@ -95,13 +95,13 @@ class Backbone:
 
     build: Callable[[Shape, int], nn.Module]
     width: int
-    smallest: int  # height and width below which its stages run out of pixels
+    smallest: int  # height and width below which BatchNorm may be left with one value to normalise
     about: str
 
 
 BACKBONES = {
     "mlp": Backbone(Mlp, 256, 1, "two hidden layers; for features and very small images"),
     "cnn": Backbone(Cnn, 32, 2, "three convolutions with BatchNorm"),
-    "resnet10": Backbone(lambda s, w: ResNet(s, w, (1, 1, 1, 1)), 16, 8, "small ResNet: one block a stage"),
-    "resnet18": Backbone(lambda s, w: ResNet(s, w, (2, 2, 2, 2)), 64, 8, "the paper's network: two blocks a stage"),
+    "resnet10": Backbone(lambda s, w: ResNet(s, w, (1, 1, 1, 1)), 16, 9, "small ResNet: one block a stage"),
+    "resnet18": Backbone(lambda s, w: ResNet(s, w, (2, 2, 2, 2)), 64, 9, "the paper's network: two blocks a stage"),
 }

@@ -38,7 +38,7 @@ def resolve_backbone(name: str, width: int | None, shape: Shape) -> tuple[str, i
         size = "×".join(map(str, shape))
         raise ConfigError(
             f"backbone {chosen!r} needs images of at least {entry.smallest}×{entry.smallest} pixels, "
-            f"but the stream's examples are {size}. Use backbone 'mlp'."
+            f"but the stream's examples are {size}. Use backbone 'mlp' or 'cnn'."
         )
     return chosen, entry.width if width is None else width
 

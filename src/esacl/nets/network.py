@@ -32,11 +32,17 @@ class Network:
         self.meter = Meter(macs_per_example(model, shape))
         self.view: View | None = None
         self.stored: Params = dict(model.named_parameters())
+        self.extra: Params = {}  # trainable parameters of the parts, cleared with the network's own
+        self.still = False  # whether BatchNorm statistics stay as they are, also in training mode
+        self.frozen = False  # whether it only answers (a teacher)
         self._dtype = _AUTOCAST.get(precision)
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "16")
 
     def __call__(self, x: Tensor, task: int | None = None) -> Outputs:
         """Features and logits of a batch, as float32, through the view where there is one."""
+        if self.frozen and torch.is_grad_enabled():
+            with torch.no_grad():
+                return self(x, task)
         self.meter.count(len(x))
         x = x.contiguous(memory_format=self.layout)
         with self._precision():
@@ -53,7 +59,7 @@ class Network:
 
     def backward(self, loss: Tensor) -> None:
         """Leave the gradient of `loss` in every parameter (scaled in 16-bit arithmetic, see `step`)."""
-        for parameter in self.stored.values():
+        for parameter in (*self.stored.values(), *self.extra.values()):
             parameter.grad = None
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.meter.release()
@@ -72,15 +78,41 @@ class Network:
         self.scaler.update()
 
     @contextmanager
-    def inference(self, account: str = "train") -> Iterator[None]:
-        """Evaluation mode without gradients; the mode of before is back afterwards, and no statistic has moved."""
-        was_training = self.model.training
+    def inference(self, account: str | None = None) -> Iterator[None]:
+        """Evaluation mode without gradients, charged to `account` (the open one by default).
+
+        The mode of before is back afterwards, and no statistic has moved.
+        """
+        modes = [(module, module.training) for module in self.model.modules()]
         self.model.eval()
         try:
-            with torch.no_grad(), self.meter.account(account):
+            with torch.no_grad(), self.meter.account(account or self.meter.name):
                 yield
         finally:
-            self.model.train(was_training)
+            for module, training in modes:
+                module.training = training
+
+    def train_mode(self) -> None:
+        """Training mode; where statistics are `still`, BatchNorm goes on using the ones it has."""
+        self.model.train()
+        if self.still:
+            for module in self.model.modules():
+                if isinstance(module, nn.BatchNorm2d):
+                    module.eval()
+
+    @contextmanager
+    def using(self, effective: Params) -> Iterator[None]:
+        """Answer with these parameters instead of the stored ones, such as fast weights."""
+        before, self.view = self.view, lambda stored, task: effective
+        try:
+            yield
+        finally:
+            self.view = before
+
+    def effective_state(self, task: int | None = None) -> Params:
+        """The model's state as it answers: the view's weights where there is one."""
+        state = self.model.state_dict()
+        return state if self.view is None else {**state, **self.view(self.stored, task)}
 
     @contextmanager
     def still_statistics(self) -> Iterator[None]:
@@ -99,22 +131,27 @@ class Network:
         """A frozen copy as it answers now; its calls are charged to the same meter."""
         twin = copy(self)
         twin.model = deepcopy(self.model).eval().requires_grad_(False)
-        twin.stored = dict(twin.model.named_parameters())
-        if self.view is not None:
-            effective = {name: value.detach().clone() for name, value in self.view(self.stored, None).items()}
-            twin.model.load_state_dict(effective, strict=False)
-            twin.view = None
+        twin.stored, twin.extra = dict(twin.model.named_parameters()), {}
+        twin.model.load_state_dict(self.effective_state())
+        twin.view = None
+        twin.frozen = True
         return twin
 
     def state_dict(self) -> State:
         """Weights, statistics, cost so far, loss scale."""
-        return {"model": self.model.state_dict(), "meter": self.meter.state_dict(), "scaler": self.scaler.state_dict()}
+        return {
+            "model": self.model.state_dict(),
+            "meter": self.meter.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "still": self.still,
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before; every tensor must be there and none may be left over."""
         self.model.load_state_dict(state["model"], strict=True)
         self.meter.load_state_dict(state["meter"])
         self.scaler.load_state_dict(state["scaler"])
+        self.still = state["still"]
 
 
 def fits_channels_last(model: nn.Module) -> bool:

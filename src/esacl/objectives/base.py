@@ -8,7 +8,7 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
-from esacl.types import Batch, Context, Outputs, Params, State, Trace
+from esacl.types import Batch, Context, Outputs, State, Trace
 
 MASKED = -1e4  # a logit that no softmax sees, finite in every precision
 
@@ -46,13 +46,13 @@ class Objective(Part):
         """What a task trains on; may depend only on state that stays the same during the task."""
         return task.train
 
+    def remembered(self) -> Examples | None:
+        """Stored examples, for readouts and for statistics after pruning; None without any."""
+        return None
+
     def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
         """Inputs and labels of remembered examples; None without a memory of earlier tasks."""
         return None
-
-    def extra_parameters(self) -> Params:
-        """Parameters of the objective's own that the optimiser trains (projection heads and the like)."""
-        return {}
 
     def begin_task(self, net: Network, task: Task) -> None:
         """A task starts."""

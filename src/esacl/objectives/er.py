@@ -10,6 +10,7 @@ from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.memory import Replay, Reservoir
 from esacl.options import option
+from esacl.streams.base import Examples
 from esacl.types import Batch, Context, Outputs, State, Trace
 
 
@@ -17,8 +18,8 @@ from esacl.types import Batch, Context, Outputs, State, Trace
 class ErOptions:
     """Settings of ER. The paper's buffer is 500 examples; a replayed batch is as large as the current one."""
 
-    buffer: int = option(500, "examples kept for replay", low=1)
-    replay_batch: int | None = option(None, "replayed examples in a step (default: the batch size)", low=1)
+    buffer: int = option(500, "examples kept for replay", low=1, high=10_000_000)
+    replay_batch: int | None = option(None, "replayed examples a step (default: the batch size)", low=1, high=100_000)
 
 
 class Er(Objective):
@@ -46,8 +47,12 @@ class Er(Objective):
         """Remembered examples, from the second task on."""
         if self.task == 0:
             return None
-        replay = self.memory.draw(count)
+        replay = self.memory.draw(count, "watch")
         return replay.x, replay.y
+
+    def remembered(self) -> Examples | None:
+        """What the memory holds."""
+        return self.memory.examples() if len(self.memory) else None
 
     def after_step(self, net: Network, trace: Trace) -> None:
         """Offer the whole batch, so that the memory stays a fair sample whatever data selection trains on."""

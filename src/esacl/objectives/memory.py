@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from esacl.rng import derive, generator
+from esacl.streams.base import Examples
 from esacl.types import Context, State
 
 
@@ -24,11 +25,12 @@ class Reservoir:
     def __init__(self, capacity: int, context: Context, keep_logits: bool = False) -> None:
         self.capacity = capacity
         self.seen = 0
-        self.draws = 0
+        self.draws = {"replay": 0, "watch": 0}  # examples drawn so far, by purpose
         self._context = context
         self._keep_logits = keep_logits
         self._generator = generator(context.seed, "memory")
-        self._augment_key = derive(context.seed, "augment replay")
+        self._generators = {"replay": self._generator, "watch": generator(context.seed, "memory watch")}
+        self._keys = {name: derive(context.seed, f"augment {name}") for name in self.draws}
         self._store: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -53,30 +55,35 @@ class Reservoir:
                 self._store[name] = values.new_zeros((self.capacity, *values.shape[1:]))
             self._store[name][places.to(y.device)] = values[rows]
 
-    def draw(self, count: int) -> Replay:
-        """`count` examples at random (all, where there are fewer), without repetition, freshly augmented."""
-        rows = torch.randperm(len(self), generator=self._generator)[:count].to(self._context.device)
-        number = torch.arange(self.draws, self.draws + len(rows), device=self._context.device)
-        self.draws += len(rows)
-        x = self._context.inputs.augmented(self._store["x"][rows], self._augment_key, number)
+    def draw(self, count: int, purpose: str = "replay") -> Replay:
+        """`count` examples at random (all, where there are fewer), without repetition, freshly augmented.
+
+        Each purpose has numbers of its own: to "watch" the memory does not change what is replayed.
+        """
+        rows = torch.randperm(len(self), generator=self._generators[purpose])[:count].to(self._context.device)
+        first = self.draws[purpose]
+        number = torch.arange(first, first + len(rows), device=self._context.device)
+        self.draws[purpose] = first + len(rows)
+        x = self._context.inputs.augmented(self._store["x"][rows], self._keys[purpose], number)
         logits = self._store["logits"][rows] if self._keep_logits else None
         return Replay(x, self._store["y"][rows], logits)
 
-    def examples(self) -> tuple[Tensor, Tensor]:
-        """Everything it holds: stored images and labels."""
-        return self._store["x"][: len(self)], self._store["y"][: len(self)]
+    def examples(self) -> Examples:
+        """Everything it holds: stored images and labels, in main memory."""
+        return Examples(self._store["x"][: len(self)].cpu(), self._store["y"][: len(self)].cpu())
 
     def state_dict(self) -> State:
         """Contents, counters and the state of its generator."""
         return {
             "seen": self.seen,
-            "draws": self.draws,
-            "generator": self._generator.get_state(),
-            "store": dict(self._store),
+            "draws": dict(self.draws),
+            "generators": {name: own.get_state() for name, own in self._generators.items()},
+            "store": {name: value.clone() for name, value in self._store.items()},
         }
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
-        self.seen, self.draws = state["seen"], state["draws"]
-        self._generator.set_state(state["generator"].cpu())
-        self._store = {name: value.to(self._context.device) for name, value in state["store"].items()}
+        self.seen, self.draws = state["seen"], dict(state["draws"])
+        for name, own in self._generators.items():
+            own.set_state(state["generators"][name].cpu())
+        self._store = {name: value.clone().to(self._context.device) for name, value in state["store"].items()}

@@ -4,14 +4,14 @@ from torch import Tensor
 
 from esacl.nets.network import Network
 from esacl.part import Part
-from esacl.streams.base import Task
+from esacl.streams.base import Examples, Task
 
 
 class Readout(Part):
     """The network's own head; other readouts are fitted at the end of a task."""
 
-    def fit(self, net: Network, task: Task) -> None:
-        """Fit on what may be seen at the end of a task."""
+    def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
+        """Fit on what may be seen at the end of a task: its own examples and the remembered ones."""
 
     def logits(self, net: Network, x: Tensor, task: int | None) -> Tensor:
         """One score per class; `task` is given only to methods that need to know it."""

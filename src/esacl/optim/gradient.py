@@ -40,7 +40,7 @@ class GradientRule(Part):
 
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
-        outputs = net(batch.x)
+        outputs = net(batch.inputs)
         fit = objective.fit_loss(outputs, batch)
         rows = selector.update_set(fit.detach())
         chosen = fit if rows is None else fit[rows]

@@ -5,9 +5,8 @@ from math import cos, pi
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
 
-from esacl.nets.partition import Partition
+from esacl.nets.network import Network
 from esacl.options import option
 from esacl.part import Part
 from esacl.types import Params
@@ -17,21 +16,21 @@ from esacl.types import Params
 class SgdOptions:
     """Settings of SGD. The learning rate's default belongs to the backbone (see `recipes.py`)."""
 
-    lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0)
+    lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
     momentum: float = option(0.9, "momentum", low=0, high=0.999)
     weight_decay: float = option(0.0, "weight decay", low=0)
     schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each task")
 
 
 class UpdateRule(Part):
-    """Stochastic gradient descent with momentum; the optimiser is new for every task."""
+    """Stochastic gradient descent with momentum; the optimiser is new for every phase of a task."""
 
     Options: ClassVar[type[Any]] = SgdOptions
 
-    def build(self, partition: Partition, model: nn.Module, extra: Params) -> torch.optim.Optimizer:
-        """An optimiser over the model's parameters and the parts' own."""
+    def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
+        """An optimiser over the network's parameters and the parts' own, for a phase of so many steps."""
         return torch.optim.SGD(
-            [*model.parameters(), *extra.values()],
+            [*net.stored.values(), *net.extra.values()],
             lr=self.options.lr,
             momentum=self.options.momentum,
             weight_decay=self.options.weight_decay,

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from math import inf, isfinite, nan
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from esacl.artifacts import SCHEMA
@@ -23,7 +24,9 @@ def load_run(path: Path) -> RunRecord:
     if not config.is_file():
         raise RunError(f"{str(path)!r} is not a run directory: it has no config.toml. Give one that `esacl run` made.")
     if not results.is_file():
-        raise RunError(f"the run in {str(path)!r} is not finished: it has no results.json. Use `esacl resume {path}`.")
+        raise RunError(
+            f"the run in {str(path)!r} is not finished: it has no results.json. Use `esacl resume {quote(str(path))}`."
+        )
     name = path.resolve().name or str(path)
     return _record(clean(name), _Table(_results(results), results), _config(config), _log(path / "events.jsonl"))
 

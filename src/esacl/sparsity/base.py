@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esacl.nets.network import Network
 from esacl.part import Part
-from esacl.streams.base import Task
+from esacl.streams.base import Examples, Task
 from esacl.types import Params
 
 
@@ -33,15 +33,12 @@ class SparsityStrategy(Part):
         """Sparsity asked for: share of zeros among the prunable weights."""
         return 0.0
 
-    def attach(self, net: Network) -> None:
-        """See the network before anything is trained."""
-
     def view(self, params: Params, task: int | None) -> Params:
         """Effective parameters of a task from the stored ones."""
         return params
 
-    def extra_parameters(self) -> Params:
-        """Parameters of the strategy's own that the optimiser trains (scores and the like)."""
+    def frozen(self) -> Params:
+        """Which coordinates of which parameters may not move, as masks: update rules choose among the others."""
         return {}
 
     def constrained(self) -> Collection[str]:
@@ -68,8 +65,8 @@ class SparsityStrategy(Part):
     def end_phase(self, net: Network, task: Task, phase: Phase) -> None:
         """A phase has ended."""
 
-    def end_task(self, net: Network, task: Task) -> None:
-        """A task has ended: prune and freeze."""
+    def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
+        """A task has ended: prune, freeze, recalibrate (before the objective consolidates this task)."""
 
     def density(self, net: Network) -> dict[str, float]:
         """Share of non-zero effective weights, by prunable parameter."""

@@ -2,7 +2,7 @@
 
 from esacl.streams.arrays import from_arrays
 from esacl.streams.base import Examples, Stream, Task
-from esacl.streams.catalogue import StreamInfo, available, open_stream
+from esacl.streams.catalogue import StreamInfo, absolute, available, open_stream
 from esacl.streams.check import Report, check
 from esacl.streams.download import get
 
@@ -12,6 +12,7 @@ __all__ = [
     "Stream",
     "StreamInfo",
     "Task",
+    "absolute",
     "available",
     "check",
     "from_arrays",

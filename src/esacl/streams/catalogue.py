@@ -1,6 +1,6 @@
 """Every stream by name: what it is, and how to open it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from esacl.config import StreamConfig
@@ -47,13 +47,28 @@ def available() -> list[StreamInfo]:
     return list(_INFOS)
 
 
+def absolute(config: StreamConfig) -> StreamConfig:
+    """The same stream, found from any working directory: with whole paths."""
+    if config.name.startswith(_FOLDER):
+        path = Path(config.name.removeprefix(_FOLDER)).expanduser()
+        return replace(config, name=f"{_FOLDER}{path.resolve()}") if config.name != _FOLDER else config
+    if config.name in {data.stream for data in OFFICIAL.values()}:
+        return replace(config, data_dir=str(data_folder(config.data_dir).resolve()))
+    return config
+
+
 def open_stream(config: StreamConfig, seed: int, progress: Progress | None = None) -> Stream:
     """The stream that `config` describes, in memory; only a shuffled class order depends on the seed."""
     if config.name.startswith(_FOLDER):
         path = config.name.removeprefix(_FOLDER)
         if not path:
             raise ConfigError("stream 'folder:' names no folder. Write folder:PATH, such as folder:photos.")
-        return split(folder.read(Path(path).expanduser(), config.image_size, progress), config, seed)
+        return split(folder.read(Path(path).expanduser(), config.image_size or 32, progress), config, seed)
+    if config.image_size is not None:
+        raise ConfigError(
+            f"--image-size (stream.image_size) = {config.image_size} is of use for folder:PATH only: the images of "
+            f"{config.name!r} have a size of their own. Leave it out."
+        )
     info = next((info for info in _INFOS if info.name == config.name), None)
     if info is None or info.classes is None:
         raise unknown_name("stream", config.name, [info.name for info in _INFOS])

@@ -77,7 +77,7 @@ def _listed(root: Path, names: Sequence[str]) -> list[tuple[Path, int]]:
             Path(folder, file)
             for folder, _, inside in os.walk(root / name)
             for file in inside
-            if file.lower().endswith(SUFFIXES) and not file.startswith(".")
+            if file.lower().endswith(SUFFIXES) and not file.startswith(".") and Path(folder, file).is_file()
         ]
         files += [(file, label) for file in sorted(found, key=Path.as_posix)]
     return files

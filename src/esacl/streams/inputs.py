@@ -1,12 +1,21 @@
 """From stored examples to network inputs: normalisation, and crop + flip for a whole batch at once."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from esacl.rng import keyed_integers
+
+
+@cache
+def _constants(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Factor and offset of each channel, sent to a device once."""
+    scale = torch.tensor([1 / (255 * s) for s in std], device=device).view(1, -1, 1, 1)
+    shift = torch.tensor([-m / s for m, s in zip(mean, std)], device=device).view(1, -1, 1, 1)
+    return scale, shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +39,7 @@ class ImageInputs:
         """Normalised, not augmented."""
         if raw.dtype != torch.uint8:
             return raw
-        scale = torch.tensor([1 / (255 * s) for s in self.std], device=raw.device).view(1, -1, 1, 1)
-        shift = torch.tensor([-m / s for m, s in zip(self.mean, self.std)], device=raw.device).view(1, -1, 1, 1)
+        scale, shift = _constants(self.mean, self.std, raw.device)
         return raw * scale + shift
 
     def augmented(self, raw: Tensor, key: int, index: Tensor) -> Tensor:

@@ -1,16 +1,18 @@
 """A composition: one part for each slot of the step."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from esacl.config import SLOTS
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.readout import Readout
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
+from esacl.part import Part
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import SparsityStrategy
-from esacl.types import Params, State
+from esacl.types import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +30,20 @@ class Parts:
     def attach(self, net: Network) -> None:
         """Meet the network: the view is set here, or left out where it is the identity."""
         net.view = self.sparsity.view if self.sparsity.views_weights else None
-        self.sparsity.attach(net)
+        for part in self.all():
+            part.attach(net)
+        extra = {slot: part.extra_parameters() for slot, part in zip(SLOTS, self.all())}
+        net.extra = {f"{slot}.{name}": value for slot, own in extra.items() for name, value in own.items()}
 
-    def extra_parameters(self) -> Params:
-        """Trainable parameters that are not the network's."""
-        return {**self.objective.extra_parameters(), **self.sparsity.extra_parameters()}
+    def all(self) -> list[Part]:
+        """Every part, in the order of the slots."""
+        return [getattr(self, slot) for slot in SLOTS]
 
     def state_dict(self) -> State:
         """The state of every part."""
-        return {slot.name: getattr(self, slot.name).state_dict() for slot in fields(self)}
+        return {slot: part.state_dict() for slot, part in zip(SLOTS, self.all())}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
-        for slot in fields(self):
-            getattr(self, slot.name).load_state_dict(state[slot.name])
+        for slot, part in zip(SLOTS, self.all()):
+            part.load_state_dict(state[slot])

@@ -78,18 +78,19 @@ class Trainer:
         )
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
-        parts.sparsity.end_task(net, stage)
+        parts.sparsity.end_task(net, stage, parts.objective.remembered())
         self._update_density()
         parts.constraint.end_task(net, stage)
         parts.objective.end_task(net, stage)
-        parts.readout.fit(net, stage)
+        parts.readout.fit(net, stage, parts.objective.remembered())
         self.rows.append(self._evaluate())
         self.position = Position(stage=position.stage + 1)
         yield TaskDone(stage.index, self.rows[-1])
 
     def _phase(self, stage: Task, phase: Phase, loader: Loader) -> Iterator[Event]:
         parts, position = self.parts, self.position
-        self.optimizer = parts.update.build(self.net.partition, self.net.model, parts.extra_parameters())
+        steps = phase.epochs * loader.steps()
+        self.optimizer = parts.update.build(self.net, parts.sparsity.frozen(), steps)
         for group in self.optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         if self._optimizer_state is not None:
@@ -111,7 +112,7 @@ class Trainer:
         steps = loader.steps(None if subset is None else len(subset))
         total = torch.zeros((), device=net.device)
         data, samples, began = 0.0, 0, perf_counter()
-        net.model.train()
+        net.train_mode()
         batches = loader.epoch(position.stage_epoch, subset)
         for step in range(steps):
             asked = perf_counter()
