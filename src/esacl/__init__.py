@@ -1,10 +1,33 @@
 """Efficient continual learning: one small network that learns task after task, cheaply, without forgetting."""
 
-from esacl.artifacts import Results
-from esacl.config import Config
-from esacl.errors import EsaclError
-from esacl.runner import resume, run
-from esacl.streams import Stream, from_arrays, open_stream
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from esacl.version import __version__
 
+if TYPE_CHECKING:
+    from esacl.artifacts import Results
+    from esacl.config import Config
+    from esacl.errors import EsaclError
+    from esacl.runner import resume, run
+    from esacl.streams import Stream, from_arrays, open_stream
+
 __all__ = ["Config", "EsaclError", "Results", "Stream", "__version__", "from_arrays", "open_stream", "resume", "run"]
+
+_HOMES = {
+    "Config": "config",
+    "EsaclError": "errors",
+    "Results": "artifacts",
+    "Stream": "streams",
+    "from_arrays": "streams",
+    "open_stream": "streams",
+    "resume": "runner",
+    "run": "runner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: torch takes seconds, and the command line must answer Ctrl-C and mistakes before that."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'esacl' has no attribute {name!r}")
+    return getattr(import_module(f"esacl.{_HOMES[name]}"), name)

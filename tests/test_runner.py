@@ -1,0 +1,87 @@
+"""Runs from Python: own arrays, resuming them, and misuse."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import esacl
+from esacl.errors import CheckpointError, ConfigError, RunError
+from esacl.runner import start
+from esacl.training.events import TaskDone
+
+SETTINGS = esacl.Config.of(method="er", epochs=2, buffer=20, batch_size=8)
+
+
+@pytest.fixture
+def stream():
+    numbers = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 20)
+    x = (y[:, None, None] * 50 + numbers.integers(0, 40, (80, 6, 6))).astype(np.uint8)
+    return esacl.from_arrays(x, y, classes_per_task=2, name="bars")
+
+
+def test_a_run_on_arrays_resumes_when_it_is_given_the_same_arrays(stream, tmp_path):
+    whole = esacl.run(SETTINGS, tmp_path / "whole", stream=stream)
+    assert whole.stream == "arrays:bars"
+    with start(SETTINGS, tmp_path / "half", stream=stream) as half:
+        for event in half.events():
+            if isinstance(event, TaskDone):
+                break
+    with pytest.raises(ConfigError, match=r"esacl\.resume\(out, stream="):
+        esacl.resume(tmp_path / "half")
+    other = esacl.from_arrays(np.zeros((80, 6, 6), np.uint8), np.repeat(np.arange(4), 20), classes_per_task=2)
+    with pytest.raises(CheckpointError, match="not those that the run"):
+        esacl.resume(tmp_path / "half", stream=other)
+    events = []
+    resumed = esacl.resume(tmp_path / "half", stream=stream, listen=events.append)
+    assert events
+    assert resumed.matrix == whole.matrix
+    files = [tmp_path / name / "model.safetensors" for name in ("whole", "half")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_finished_run_is_returned_as_it_was(stream, tmp_path):
+    results = esacl.run(SETTINGS, tmp_path / "run", stream=stream)
+    assert esacl.resume(tmp_path / "run") == results
+
+
+def test_the_peak_of_memory_is_that_of_all_processes_of_a_run(stream, tmp_path, monkeypatch):
+    monkeypatch.setattr("esacl.runner.peak_memory_bytes", lambda device: 900)
+    with start(SETTINGS, tmp_path / "run", stream=stream) as half:
+        for event in half.events():
+            if isinstance(event, TaskDone):
+                break
+    monkeypatch.setattr("esacl.runner.peak_memory_bytes", lambda device: 700)
+    assert esacl.resume(tmp_path / "run", stream=stream).peak_memory_bytes == 900
+
+
+def test_a_name_instead_of_a_config_is_refused_with_the_remedy(tmp_path):
+    with pytest.raises(ConfigError, match=r"Write esacl\.Config\.of\(method="):
+        esacl.run("er", tmp_path / "run")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"schema": 1}'])
+def test_damaged_results_are_one_line_with_a_remedy(stream, tmp_path, text):
+    esacl.run(SETTINGS, tmp_path / "run", stream=stream)
+    (tmp_path / "run" / "results.json").write_text(text)
+    with pytest.raises(RunError, match=r"is damaged\. Delete it"):
+        esacl.resume(tmp_path / "run", stream=stream)
+
+
+def test_a_directory_that_cannot_be_written_is_one_line(stream, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write to"):
+        esacl.run(SETTINGS, tmp_path / "file" / "run", stream=stream)
+
+
+def test_the_package_imports_without_torch_and_names_what_it_lacks():
+    code = "import sys, esacl; assert 'torch' not in sys.modules; esacl.nothing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "module 'esacl' has no attribute 'nothing'" in done.stderr
+
+
+def test_the_module_is_the_command_line():
+    done = subprocess.run([sys.executable, "-m", "esacl", "--version"], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == esacl.__version__
