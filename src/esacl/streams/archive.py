@@ -11,6 +11,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -25,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 _BROKEN = (EOFError, OSError, ValueError, RuntimeError, struct.error, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 
 
-class Archive:
+class Archive(ABC):
     """The files below the folder `top` of an archive, named relative to it with `/`."""
 
     def __init__(self, path: Path, top: str) -> None:
@@ -41,13 +42,13 @@ class Archive:
     def close(self) -> None:
         """Release the file, where one is held."""
 
+    @abstractmethod
     def names(self) -> list[str]:
         """Every file, sorted: the same list for a folder and for the archive it came from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """Name and contents of each of these files, in the order that reads the archive once."""
-        raise NotImplementedError
 
     def read_one(self, name: str) -> bytes:
         """The contents of one file."""

@@ -89,9 +89,6 @@ class _Function:
 
     __slots__ = ()
 
-    def __call__(self, *arguments: Any) -> Any:
-        raise NotImplementedError
-
 
 class _Reconstruct(_Function):
     __slots__ = ()
