@@ -39,7 +39,7 @@ class Archive(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (a folder holds nothing)
         """Release the file, where one is held."""
 
     @abstractmethod
