@@ -171,7 +171,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"there is no config file {str(path)!r}. Check the path given to --config.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot read the config file {str(path)!r} as TOML: {error}.") from None
+        raise ConfigError(
+            f"cannot read the config file {str(path)!r} as TOML: {error}. Mend that line, or use another file."
+        ) from None
 
 
 def set_option(tables: dict[str, Any], assignment: str) -> None:
