@@ -70,6 +70,18 @@ def test_damaged_results_are_one_line_with_a_remedy(stream, tmp_path, text):
         esacl.resume(tmp_path / "run", stream=stream)
 
 
+def test_a_run_that_failed_before_anything_was_saved_makes_way_for_the_corrected_one(stream, tmp_path, monkeypatch):
+    def diverged(self):
+        raise RunError("training diverged")
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr("esacl.training.trainer.Trainer.run", diverged)
+        with pytest.raises(RunError, match="training diverged"):
+            esacl.run(SETTINGS, tmp_path / "run", stream=stream)
+    assert esacl.run(SETTINGS, tmp_path / "run", stream=stream).method == "er"
+
+
 def test_a_directory_that_cannot_be_written_is_one_line(stream, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write to"):

@@ -119,6 +119,11 @@ class RunDirectory:
                 path.unlink(missing_ok=True)
         write_atomic(self._config, config.to_toml())  # last, so that a run replaced halfway still is a run
 
+    def abandon(self) -> None:
+        """Forget a run that failed before anything was saved, so that the corrected one may take its place."""
+        self._config.unlink()
+        self.events.unlink(missing_ok=True)
+
     def _owned(self) -> tuple[Path, ...]:
         """What a run writes besides its settings."""
         return (self.events, self.results, self.report, self.weights, self.checkpoints.folder)

@@ -12,7 +12,7 @@ import torch
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
-from esacl.errors import CheckpointError, ConfigError
+from esacl.errors import CheckpointError, ConfigError, EsaclError
 from esacl.machine import machine, resolve_machine
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer
 from esacl.metrics.capacity import capacity, overall_density
@@ -194,7 +194,12 @@ def start(
     with directory.locked(), machine(config.machine) as device:
         directory.begin(config, overwrite)
         reset_peak_memory(device)
-        yield Run(directory, config, stream, device, began)
+        try:
+            yield Run(directory, config, stream, device, began)
+        except EsaclError:
+            if not directory.checkpoints.numbers():
+                directory.abandon()
+            raise
 
 
 @contextmanager
