@@ -25,8 +25,9 @@ format: $(VENV)/.dev ## apply the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop
+bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, and what the memory layout is worth
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/layout.py
 
 clean: ## remove the environment and caches (runs/ stays)
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

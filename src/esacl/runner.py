@@ -143,9 +143,9 @@ class Run:
         net, sparsity = trainer.net, trainer.parts.sparsity
         untrained = trainer.untrained
         assert untrained is not None
-        rows = {"task_il": [list(row.task_il) for row in trainer.rows], "class_il": None}
-        class_rows = [list(row.class_il) for row in trainer.rows if row.class_il is not None]
-        matrix: dict[str, list[list[float]] | None] = {**rows, "class_il": class_rows or None}
+        task_rows = [list(row.task_il) for row in trainer.rows]
+        class_rows = [list(row.class_il) for row in trainer.rows if row.class_il is not None] or None
+        matrix: dict[str, list[list[float]] | None] = {"task_il": task_rows, "class_il": class_rows}
         start = asdict(untrained)
         shares = sparsity.density(net)
         density = overall_density(shares, {name: net.stored[name].numel() for name in shares})
@@ -159,8 +159,8 @@ class Run:
             tasks=len(stream.tasks),
             logit_mask=config.train.logit_mask,
             split=config.train.split,
-            task_il=average_accuracy(matrix["task_il"] or []),
-            class_il=average_accuracy(matrix["class_il"]) if matrix["class_il"] else None,
+            task_il=average_accuracy(task_rows),
+            class_il=average_accuracy(class_rows) if class_rows else None,
             matrix=matrix,
             forgetting={name: forgetting(m) if m else None for name, m in matrix.items()},
             bwt={name: backward_transfer(m) if m else None for name, m in matrix.items()},

@@ -310,9 +310,9 @@ def test_inference_inside_an_evaluation_is_charged_to_the_evaluation() -> None:
     assert set(net.meter.executed_macs) == {"evaluate"}
 
 
-def test_still_statistics_stay_through_training_and_inference() -> None:
+def test_frozen_statistics_stay_through_training_and_inference() -> None:
     net = network("cnn", 4)
-    net.still = True
+    net.frozen_statistics = True
     net.train_mode()
     before = {name: value.clone() for name, value in net.model.named_buffers()}
     net(images())
@@ -321,7 +321,7 @@ def test_still_statistics_stay_through_training_and_inference() -> None:
     net(images())
     assert net.model.training
     assert all(torch.equal(value, before[name]) for name, value in net.model.named_buffers())
-    net.still = False
+    net.frozen_statistics = False
     net.train_mode()
     net(images())
     assert not all(torch.equal(value, before[name]) for name, value in net.model.named_buffers())

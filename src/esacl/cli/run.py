@@ -62,7 +62,7 @@ def run_command(
     A run that is interrupted continues with `esacl resume DIR`.
     """
     given = {
-        "data_dir": None if data_dir is None else str(data_dir),
+        "data_dir": data_dir,
         "method": method,
         "seed": seed,
         "stream": stream,

@@ -33,7 +33,7 @@ class Network:
         self.view: View | None = None
         self.stored: Params = dict(model.named_parameters())
         self.extra: Params = {}  # trainable parameters of the parts, cleared with the network's own
-        self.still = False  # whether BatchNorm statistics stay as they are, also in training mode
+        self.frozen_statistics = False  # whether BatchNorm goes on with the statistics it has, also in training mode
         self.frozen = False  # whether it only answers (a teacher)
         self._dtype = _AUTOCAST.get(precision)
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "16")
@@ -93,9 +93,9 @@ class Network:
                 module.training = training
 
     def train_mode(self) -> None:
-        """Training mode; where statistics are `still`, BatchNorm goes on using the ones it has."""
+        """Training mode; with `frozen_statistics`, BatchNorm goes on using the ones it has."""
         self.model.train()
-        if self.still:
+        if self.frozen_statistics:
             for module in self.model.modules():
                 if isinstance(module, nn.BatchNorm2d):
                     module.eval()
@@ -115,8 +115,8 @@ class Network:
         return state if self.view is None else {**state, **self.view(self.stored, task)}
 
     @contextmanager
-    def still_statistics(self) -> Iterator[None]:
-        """Training mode whose BatchNorm statistics do not move: for passes that only look."""
+    def untracked(self) -> Iterator[None]:
+        """BatchNorm normalises by the batch but leaves its statistics alone: for passes that only look."""
         norms = [module for module in self.model.modules() if isinstance(module, nn.BatchNorm2d)]
         tracked = [norm.track_running_stats for norm in norms]
         for norm in norms:
@@ -143,7 +143,7 @@ class Network:
             "model": self.model.state_dict(),
             "meter": self.meter.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "still": self.still,
+            "frozen_statistics": self.frozen_statistics,
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -151,7 +151,7 @@ class Network:
         self.model.load_state_dict(state["model"], strict=True)
         self.meter.load_state_dict(state["meter"])
         self.scaler.load_state_dict(state["scaler"])
-        self.still = state["still"]
+        self.frozen_statistics = state["frozen_statistics"]
 
 
 def fits_channels_last(model: nn.Module) -> bool:

@@ -49,7 +49,7 @@ def memory_gradients(net: Network, parts: Parts, count: int) -> Params:
         return {}
     x, y = remembered
     names, values = zip(*net.stored.items())
-    with net.still_statistics():
+    with net.untracked():
         loss = cross_entropy(net(x).logits, y)
     gradients = torch.autograd.grad(loss, values, allow_unused=True)
     net.meter.release()
