@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 14
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/%/NAME/; s/^([a-zA-Z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 demo: $(VENV)/.runtime ## train on the embedded stream in under a minute and print where the report is
 	$(BIN)/esacl run --method der++ --stream split-digits --epochs 10 --buffer 50 --out runs/demo --overwrite
@@ -28,6 +28,9 @@ format: $(VENV)/.dev ## apply the style
 bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, and what the memory layout is worth
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/layout.py
+
+study-%: $(VENV)/.runtime ## train the rows of recipes/NAME.toml, as far as they are missing, and tabulate them
+	$(BIN)/python benchmarks/study.py recipes/$*.toml
 
 clean: ## remove the environment and caches (runs/ stays)
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -5,56 +5,29 @@ on), in the same process and in alternation; the figure is the ratio of the medi
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
-from time import perf_counter
 
 import torch
 from rich.progress import track
+from synthetic import MEAN, PADDING, STD, random_stream, seconds_of, steps_of, trainer_of
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from esacl.config import Config
-from esacl.nets import Network, build_model
-from esacl.recipes import build_parts, resolve
-from esacl.streams.base import Examples, Stream, Task
-from esacl.streams.inputs import ImageInputs
-from esacl.training.events import StepDone
-from esacl.training.trainer import Trainer
-from esacl.types import Context
+from esacl.nets import build_model
+from esacl.streams.base import Stream
 
-BATCH, BUFFER, PADDING, LR, MOMENTUM = 32, 500, 4, 0.01, 0.9
-MEAN, STD = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+BATCH, BUFFER, LR, MOMENTUM = 32, 500, 0.01, 0.9
 EXAMPLES = 2000  # of each task
 
 
-def images() -> Stream:
-    """Two tasks of two classes of random images: the work is the same as with real ones."""
-    numbers = torch.Generator().manual_seed(0)
-    tasks = []
-    for index in range(2):
-        x = torch.randint(0, 256, (EXAMPLES, 3, 32, 32), generator=numbers, dtype=torch.uint8)
-        y = 2 * index + torch.randint(0, 2, (EXAMPLES,), generator=numbers)
-        train, few = Examples(x, y), Examples(x[:2], y[:2])
-        tasks.append(Task(index, (2 * index, 2 * index + 1), train, few, few))
-    inputs = ImageInputs(MEAN, STD, PADDING, flip=True)
-    return Stream("random", ("a", "b", "c", "d"), tuple(tasks), tuple(tasks), inputs)
-
-
 def engine(stream: Stream) -> Iterator[None]:
-    """Steps of the library's trainer; the first task is passed through before the first is returned."""
-    settings = {"method": "er", "net": {"backbone": "resnet10"}, "train": {"epochs": 1000, "batch_size": BATCH}}
+    """Steps of the library's trainer in the second task, with a full memory of the first."""
     options = {"update": {"lr": LR, "momentum": MOMENTUM, "schedule": "constant"}, "objective": {"buffer": BUFFER}}
-    config = resolve(Config.from_mapping({**settings, **options}), stream)
-    device = torch.device("cpu")
-    context = Context(4, 2, BATCH, 1000, 0, "none", device, stream.inputs)
-    net = Network(build_model("resnet10", 16, stream.shape, 4, seed=0), stream.shape, device)
-    trainer = Trainer(net, build_parts(config, context), stream, config.train, seed=0)
+    trainer = trainer_of(stream, "er", 1000, options)
     trainer.parts.objective.memory.add(stream.tasks[0].train.x, stream.tasks[0].train.y)  # type: ignore[attr-defined]
     trainer.position.stage = 1
-    for event in trainer.run():
-        if isinstance(event, StepDone):
-            yield
+    return steps_of(trainer, 1)
 
 
 def bare(stream: Stream) -> Iterator[None]:
@@ -93,30 +66,16 @@ def bare(stream: Stream) -> Iterator[None]:
             yield
 
 
-def clock(steps: Iterator[None], count: int) -> Callable[[], list[float]]:
-    """A function that takes `count` steps and returns the seconds of each."""
-
-    def measure() -> list[float]:
-        seconds = []
-        for _ in range(count):
-            began = perf_counter()
-            next(steps)
-            seconds.append(perf_counter() - began)
-        return seconds
-
-    return measure
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="alternations between the two loops")
     parser.add_argument("--steps", type=int, default=20, help="steps of each loop in a round")
     given = parser.parse_args()
-    stream = images()
-    ours, theirs = clock(engine(stream), given.steps), clock(bare(stream), given.steps)
-    ours(), theirs()  # warm up
+    stream = random_stream([EXAMPLES, EXAMPLES])
+    ours, theirs = engine(stream), bare(stream)
+    seconds_of(ours, given.steps), seconds_of(theirs, given.steps)  # warm up
     rounds = track(range(given.rounds), description="measuring")
-    pairs = [(median(ours()), median(theirs())) for _ in rounds]
+    pairs = [(median(seconds_of(ours, given.steps)), median(seconds_of(theirs, given.steps))) for _ in rounds]
     ratios = sorted(a / b for a, b in pairs)
     print(f"ER step, small ResNet (width 16), batch {BATCH} + {BATCH} replayed, {torch.get_num_threads()} threads")
     print(f"  bare torch loop  {1e3 * median(b for _, b in pairs):6.2f} ms")

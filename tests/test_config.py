@@ -61,8 +61,8 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
     for name, record in _SECTIONS.items():
         fixed = {"backbone": st.sampled_from(["auto", *BACKBONES])} if record is NetConfig else {}
         tables[name] = draw(tables_of(record, **fixed))
-    for slot in SLOTS:
-        tables[slot] = draw(tables_of(METHODS[method].part(slot).Options))
+    for slot in sorted(SLOTS, key=lambda slot: slot != "sparsity"):  # first the slot that switches others off
+        tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
     return tables
 
 
@@ -87,7 +87,7 @@ def test_what_was_set_is_what_is_kept(tables: dict[str, Any]) -> None:
 
 def test_an_empty_mapping_is_the_default_run() -> None:
     assert Config.from_mapping({}) == Config()
-    assert Config() == Config("der++", 0, StreamConfig(), NetConfig(), TrainConfig(), MachineConfig(), {})
+    assert Config() == Config("der++", 0, StreamConfig(), NetConfig(), TrainConfig(), MachineConfig(), {}, None)
     assert _Top().method == Config().method
 
 
@@ -102,6 +102,10 @@ def test_an_empty_mapping_is_the_default_run() -> None:
         ({"seed": 1.5}, r"seed = 1\.5 is not allowed"),
         ({"seed": 2**54}, r"seed = 18014398509481984 is not allowed"),
         ({"method": 3}, r"method = 3 is not allowed\. Allowed: text\."),
+        ({"preset": 3}, r"preset = 3 is not allowed\. Allowed: text, or nothing\."),
+        ({"preset": "papre"}, r"unknown preset 'papre'\. Did you mean 'paper'\? Allowed: paper\."),
+        ({"preset": "paper", "stream": {"name": ["a"]}}, r"stream\.name = \['a'\] is not allowed\. Allowed: text\."),
+        ({"preset": "paper", "update": 3}, r"'update' is a table of options, but 3 was given\."),
         ({"train": {"epoch": 3}}, r"unknown option of train 'epoch'\. Did you mean 'epochs'\?"),
         ({"train": {"epochs": 0}}, r"train\.epochs = 0 is not allowed\. Allowed: a whole number from 1 to 100000\."),
         ({"train": {"split": "train"}}, r"train\.split = 'train' is not allowed\. Allowed: 'test' or 'validation'\."),

@@ -9,7 +9,7 @@ import esacl
 
 ROOT = Path(esacl.__file__).parent
 LAYERS = [
-    {"errors", "options", "rng", "types", "files", "version"},
+    {"errors", "options", "ranking", "presets", "rng", "types", "files", "version"},
     {"config"},
     {"machine", "streams"},
     {"nets"},

@@ -4,12 +4,18 @@ import pytest
 
 from esacl.config import SLOTS, Config, NetConfig
 from esacl.errors import ConfigError
+from esacl.nets import BACKBONES
+from esacl.objectives.base import Objective
 from esacl.objectives.derpp import Derpp
 from esacl.objectives.er import Er
+from esacl.objectives.finetune import Finetune
 from esacl.optim.gradient import GradientRule
+from esacl.optim.polytope_update import PolytopeUpdate
+from esacl.optim.sharpness import SharpnessAware
+from esacl.optim.update import UpdateRule
+from esacl.options import NoOptions
 from esacl.recipes import (
     DEFAULT_PARTS,
-    LEARNING_RATES,
     METHODS,
     Method,
     build_parts,
@@ -19,9 +25,19 @@ from esacl.recipes import (
     resolve,
 )
 from esacl.selection.base import DataSelector
+from esacl.selection.ranked import Ranked
+from esacl.sparsity.base import Dense
+from esacl.sparsity.esacl import Esacl
 from tests.builders import context, stream
 
 STREAM = stream()
+PRUNING = ["esacl", "esacl-er", "esacl-der++"]
+SWITCHES = {"sparsity.sharpness": "gradient", "sparsity.polytope": "update"}
+
+
+def switched_off(*switches: str) -> dict[str, bool]:
+    """Options of the sparsity slot that leave parts out."""
+    return dict.fromkeys(switches, False)
 
 
 class NeedsAscent(DataSelector):
@@ -49,6 +65,8 @@ def test_an_unknown_method_is_refused_with_the_nearest_one(given: str, meant: st
         ("er", "objective", "alpha", "method 'er' has no use for objective.alpha = 9."),
         ("er", "selection", "keep", "method 'er' has no use for --keep (selection.keep) = 9."),
         ("er", "sparsity", "level", "method 'er' has no use for --sparsity (sparsity.level) = 9."),
+        ("er", "gradient", "rho", "method 'er' has no use for --rho (gradient.rho) = 9."),
+        ("der++", "update", "radius", "method 'der++' has no use for update.radius = 9."),
     ],
 )
 def test_an_option_without_a_use_is_refused_with_the_methods_that_use_it(
@@ -57,8 +75,17 @@ def test_an_option_without_a_use_is_refused_with_the_methods_that_use_it(
     with pytest.raises(ConfigError) as error:
         resolve(Config(name, options={slot: {key: 9}}), STREAM)
     users = [user for user, row in METHODS.items() if key in row.options(slot)]
-    remedy = f"Methods that use it: {', '.join(sorted(users))}." if users else "No method uses it yet."
-    assert str(error.value) == f"{message} {remedy} Leave it out."
+    assert users
+    assert str(error.value) == f"{message} Methods that use it: {', '.join(sorted(users))}. Leave it out."
+
+
+def test_an_option_with_a_flag_that_no_method_uses_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esacl.recipes.METHODS", {"er": METHODS["er"]})
+    with pytest.raises(ConfigError) as error:
+        resolve(Config("er", options={"gradient": {"rho": 0.1}}), STREAM)
+    assert str(error.value) == (
+        "method 'er' has no use for --rho (gradient.rho) = 0.1. No method uses it yet. Leave it out."
+    )
 
 
 def test_an_option_that_no_method_knows_is_refused_with_the_nearest_one() -> None:
@@ -99,7 +126,7 @@ def test_resolving_spells_out_every_setting_and_changes_nothing_the_second_time(
     for slot in SLOTS:
         assert set(resolved.options.get(slot, {})) == {f.name for f in fields(method(name).part(slot).Options)}
     assert resolved.net == NetConfig("mlp", 256)
-    assert resolved.options["update"]["lr"] == LEARNING_RATES["mlp"]
+    assert resolved.options["update"]["lr"] == method(name).part("update").defaults("mlp")["lr"]
     assert resolve(resolved, STREAM) == resolved
 
 
@@ -112,10 +139,21 @@ def test_resolving_keeps_what_was_given() -> None:
     assert resolved.options["update"]["lr"] == 0.0
 
 
-def test_every_backbone_has_a_learning_rate_of_its_own() -> None:
-    for backbone, rate in LEARNING_RATES.items():
-        resolved = resolve(Config("er", net=NetConfig(backbone)), stream(shape=(3, 16, 16)))
-        assert resolved.options["update"]["lr"] == rate
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("rule", [UpdateRule, PolytopeUpdate])
+def test_every_backbone_has_defaults_of_its_own(rule: type[UpdateRule], backbone: str) -> None:
+    name = "esacl" if rule is PolytopeUpdate else "er"
+    resolved = resolve(Config(name, net=NetConfig(backbone)), stream(shape=(3, 16, 16)))
+    suited = rule.defaults(backbone)
+    assert suited.keys() >= {"lr"}
+    assert {key: resolved.options["update"][key] for key in suited} == suited
+    given = dict.fromkeys(suited, 0.25)
+    kept = resolve(Config(name, net=NetConfig(backbone), options={"update": given}), stream(shape=(3, 16, 16)))
+    assert {key: kept.options["update"][key] for key in suited} == given
+
+
+def test_the_learning_rates_of_sgd_are_those_of_the_decisions() -> None:
+    assert UpdateRule.rates == {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
 
 
 def test_auto_takes_an_mlp_for_tiny_images_and_a_residual_network_for_larger_ones() -> None:
@@ -141,3 +179,99 @@ def test_parts_are_built_with_the_options_of_the_run() -> None:
     assert isinstance(objective, Derpp)
     assert objective.options.alpha == 2.0
     assert objective.memory.capacity == 7
+
+
+@pytest.mark.parametrize(("name", "objective"), [("esacl", Finetune), ("esacl-er", Er), ("esacl-der++", Derpp)])
+def test_esacl_fills_four_slots_and_its_backbone_method_the_objective(name: str, objective: type[Objective]) -> None:
+    built = build_parts(resolve(Config(name), STREAM), context())
+    assert type(built.objective) is objective
+    assert type(built.gradient) is SharpnessAware
+    assert type(built.update) is PolytopeUpdate
+    assert type(built.sparsity) is Esacl
+    assert type(built.selection) is Ranked
+
+
+def test_esacl_does_not_combine_with_a_method_that_fills_one_of_its_slots() -> None:
+    with pytest.raises(ConfigError, match="Esacl and Dense both claim the sparsity slot"):
+        combine("both", METHODS["esacl-er"], Method("dense", {"sparsity": Dense}))
+    with pytest.raises(ConfigError, match="Er and Derpp both claim the objective slot"):
+        combine("both", METHODS["esacl-er"], METHODS["der++"])
+
+
+def test_a_combination_has_the_switches_of_its_rows() -> None:
+    for name in PRUNING:
+        assert METHODS[name].switches == SWITCHES
+    assert combine("both", METHODS["esacl"], METHODS["er"]).switches == SWITCHES
+    assert METHODS["er"].switches == {}
+
+
+@pytest.mark.parametrize("name", PRUNING)
+@pytest.mark.parametrize("off", [("sharpness",), ("polytope",), ("sharpness", "polytope")])
+def test_a_switch_leaves_its_part_out_and_nothing_else(name: str, off: tuple[str, ...]) -> None:
+    resolved = resolve(Config(name, options={"sparsity": switched_off(*off)}), STREAM)
+    built, whole = (build_parts(c, context()) for c in (resolved, resolve(Config(name), STREAM)))
+    assert type(built.gradient) is (GradientRule if "sharpness" in off else SharpnessAware)
+    assert type(built.update) is (UpdateRule if "polytope" in off else PolytopeUpdate)
+    for slot in ("objective", "constraint", "sparsity", "selection", "readout"):
+        assert type(getattr(built, slot)) is type(getattr(whole, slot))
+    for slot in SLOTS:
+        names = {f.name for f in fields(getattr(built, slot).options)}
+        assert set(resolved.options.get(slot, {})) == names
+    assert resolve(resolved, STREAM) == resolved
+
+
+def test_a_switch_that_is_on_changes_nothing() -> None:
+    on = {"sparsity": {"sharpness": True, "polytope": True}}
+    assert resolve(Config("esacl-er", options=on), STREAM) == resolve(Config("esacl-er"), STREAM)
+
+
+@pytest.mark.parametrize("backbone", ["mlp", "resnet18"])
+def test_without_the_polytope_the_learning_rate_is_that_of_sgd_for_the_backbone(backbone: str) -> None:
+    given = Config("esacl-er", net=NetConfig(backbone), options={"sparsity": switched_off("polytope")})
+    plain = Config("er", net=NetConfig(backbone))
+    of = stream(shape=(3, 16, 16))
+    assert resolve(given, of).options["update"] == resolve(plain, of).options["update"]
+    assert resolve(given, of).options["update"]["lr"] == UpdateRule.rates[backbone]
+
+
+@pytest.mark.parametrize(
+    ("slot", "key", "switch", "named"),
+    [
+        ("gradient", "rho", "sharpness", "--rho (gradient.rho)"),
+        ("gradient", "every", "sharpness", "gradient.every"),
+        ("update", "radius", "polytope", "update.radius"),
+    ],
+)
+def test_an_option_of_a_part_that_is_switched_off_is_refused_with_the_switch(
+    slot: str, key: str, switch: str, named: str
+) -> None:
+    given = {"sparsity": switched_off(switch), slot: {key: 2}}
+    with pytest.raises(ConfigError) as error:
+        resolve(Config("esacl-er", options=given), STREAM)
+    assert str(error.value) == (
+        f"method 'esacl-er' has no use for {named} = 2 while sparsity.{switch} = false. Leave one of the two out."
+    )
+
+
+def test_a_misspelt_option_of_a_part_that_is_switched_off_is_still_unknown() -> None:
+    given = {"sparsity": switched_off("sharpness"), "gradient": {"rhoo": 2}}
+    with pytest.raises(ConfigError, match=r"unknown option of gradient 'rhoo'"):
+        resolve(Config("esacl-er", options=given), STREAM)
+
+
+@pytest.mark.parametrize("value", ["no", 0, None, 1.0])
+def test_a_switch_takes_true_or_false(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"sparsity\.sharpness = .* is not allowed\. Allowed: true or false\."):
+        resolve(Config("esacl-er", options={"sparsity": {"sharpness": value}}), STREAM)
+
+
+def test_a_selection_for_the_ascent_is_refused_where_the_ascent_is_switched_off() -> None:
+    row = Method("odd", {"selection": NeedsAscent, "gradient": Ascending}, {"sparsity.sharpness": "gradient"})
+    check_composition("odd", row.switched({}))
+    with pytest.raises(ConfigError, match="the gradient rule GradientRule has none"):
+        check_composition("odd", row.switched({"sparsity": {"sharpness": False}}))
+
+
+def test_parts_without_options_have_none_to_spell_out() -> None:
+    assert resolve(Config("er"), STREAM).options.keys() == {"objective", "update", "sparsity"}
+    assert GradientRule.Options is NoOptions

@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -50,6 +50,7 @@ class Results:
     footprint_bytes: Footprint
     task_classes: list[list[str]]
     versions: dict[str, str]
+    pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task
 
     def to_json(self) -> dict[str, Any]:
         """The stable document that `results.json` holds."""

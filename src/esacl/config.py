@@ -16,6 +16,7 @@ import tomli_w
 
 from esacl.errors import ConfigError, unknown_name
 from esacl.options import option, parse
+from esacl.presets import with_preset
 
 SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "readout")
 """The replaceable parts of a step; each may have a table of options of its own."""
@@ -43,6 +44,8 @@ SHORT_NAMES = {
     "buffer": "objective.buffer",
     "sparsity": "sparsity.level",
     "keep": "selection.keep",
+    "rho": "gradient.rho",
+    "preset": "preset",
 }
 """Settings that have a flag on the command line and a keyword in `Config.of`: where each of them belongs."""
 
@@ -104,6 +107,7 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by slot
+    preset: str | None = None  # where settings came from that were not given
 
     @staticmethod
     def of(**settings: Any) -> "Config":
@@ -120,21 +124,25 @@ class Config:
     @staticmethod
     def from_mapping(values: Mapping[str, Any]) -> "Config":
         """Parse nested tables, as a TOML file has them; unknown names and bad values are errors."""
-        known = {"method", "seed", *_SECTIONS, *SLOTS}
+        known = {"method", "seed", "preset", *_SECTIONS, *SLOTS}
         for name in values:
             if name not in known:
                 raise unknown_name("setting", name, known)
         for name in (*_SECTIONS, *SLOTS):
             if not isinstance(values.get(name, {}), Mapping):
                 raise ConfigError(f"{name!r} is a table of options, but {values[name]!r} was given.")
-        top = parse(_Top, {k: v for k, v in values.items() if k in ("method", "seed")}, "")
+        top = parse(_Top, {k: v for k, v in values.items() if k in ("method", "seed", "preset")}, "")
+        if top.preset is not None:
+            values = with_preset(top.preset, parse(StreamConfig, values.get("stream", {}), "stream").name, values)
         sections = {name: parse(kind, values.get(name, {}), name) for name, kind in _SECTIONS.items()}
         options = {slot: dict(values[slot]) for slot in SLOTS if values.get(slot)}
-        return Config(top.method, top.seed, **sections, options=options)
+        return Config(top.method, top.seed, **sections, options=options, preset=top.preset)
 
     def to_mapping(self) -> dict[str, Any]:
         """The nested tables that `from_mapping` reads; settings left open are omitted."""
         tables: dict[str, Any] = {"method": self.method, "seed": self.seed}
+        if self.preset is not None:
+            tables["preset"] = self.preset
         for name in _SECTIONS:
             tables[name] = {k: v for k, v in asdict(getattr(self, name)).items() if v is not None}
         for slot, values in self.options.items():
@@ -154,6 +162,7 @@ class Config:
 class _Top:
     method: str = option("der++", "method to train: see `esacl methods`")
     seed: int = option(0, "seed of every random choice", low=0, high=2**53)
+    preset: str | None = option(None, "settings by name; whatever else is given wins over them")
 
 
 _SECTIONS: dict[str, Any] = {

@@ -16,6 +16,11 @@ class Part:
         self.options = options
         self.context = context
 
+    @classmethod
+    def defaults(cls, backbone: str) -> dict[str, Any]:
+        """Values of options that were left open (None) and whose right value depends on the backbone."""
+        return {}
+
     def attach(self, net: Network) -> None:
         """Meet the network, before anything is trained or restored."""
 

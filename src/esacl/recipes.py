@@ -14,11 +14,16 @@ from esacl.objectives.mtl import Mtl
 from esacl.objectives.readout import Readout
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
+from esacl.optim.polytope_update import PolytopeUpdate
+from esacl.optim.sharpness import SharpnessAware
 from esacl.optim.update import UpdateRule
 from esacl.options import parse
 from esacl.part import Part
+from esacl.presets import settings_of
 from esacl.selection.base import KeepAll
+from esacl.selection.ranked import Ranked
 from esacl.sparsity.base import Dense
+from esacl.sparsity.esacl import Esacl
 from esacl.streams.base import Stream
 from esacl.training.parts import Parts
 from esacl.types import Context
@@ -34,9 +39,6 @@ DEFAULT_PARTS: dict[str, type[Part]] = {
 }
 """What fills a slot that a method leaves open."""
 
-LEARNING_RATES = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
-"""Default learning rate of each backbone (see docs/decisions.md)."""
-
 FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
 """Settings that have a flag of their own on the command line."""
 
@@ -47,21 +49,53 @@ class Method:
 
     about: str
     parts: Mapping[str, type[Part]] = field(default_factory=dict)
+    switches: Mapping[str, str] = field(default_factory=dict)  # option → slot that is left open where it is false
 
     def part(self, slot: str) -> type[Part]:
         """What fills a slot."""
         return self.parts.get(slot, DEFAULT_PARTS[slot])
+
+    def switched(self, options: Mapping[str, Mapping[str, Any]]) -> "Method":
+        """The method without the parts that options switch off."""
+        off = {slot for path, slot in self.switches.items() if _setting(options, path) is False}
+        return replace(self, parts={slot: part for slot, part in self.parts.items() if slot not in off})
 
     def options(self, slot: str) -> list[str]:
         """Names of a slot's options."""
         return [f.name for f in fields(self.part(slot).Options)]
 
 
+def combine(about: str, *rows: Method) -> Method:
+    """One method from several; each slot may be claimed once."""
+    parts: dict[str, type[Part]] = {}
+    switches: dict[str, str] = {}
+    for row in rows:
+        for slot, part in row.parts.items():
+            if slot in parts:
+                raise ConfigError(
+                    f"{parts[slot].__name__} and {part.__name__} both claim the {slot} slot, which only one can fill. "
+                    f"Combine methods that fill different slots, or leave one of the two out."
+                )
+            parts[slot] = part
+        switches |= row.switches
+    return Method(about, parts, switches)
+
+
+ER = Method("experience replay: rehearse stored examples (Chaudhry 2019)", {"objective": Er})
+DERPP = Method("dark experience replay: rehearse labels and logits (Buzzega 2020)", {"objective": Derpp})
+ESACL = Method(
+    "sharpness-aware directional pruning and data selection (Ren & Honavar 2024)",
+    {"gradient": SharpnessAware, "update": PolytopeUpdate, "sparsity": Esacl, "selection": Ranked},
+    {"sparsity.sharpness": "gradient", "sparsity.polytope": "update"},
+)
 METHODS: dict[str, Method] = {
     "finetune": Method("cross-entropy on whatever arrives; the lower bound"),
     "mtl": Method("all tasks at once; the upper bound", {"objective": Mtl}),
-    "er": Method("experience replay: rehearse stored examples (Chaudhry 2019)", {"objective": Er}),
-    "der++": Method("dark experience replay: rehearse labels and logits (Buzzega 2020)", {"objective": Derpp}),
+    "er": ER,
+    "der++": DERPP,
+    "esacl": ESACL,
+    "esacl-er": combine("EsaCL on top of er", ESACL, ER),
+    "esacl-der++": combine("EsaCL on top of der++", ESACL, DERPP),
 }
 
 
@@ -72,44 +106,33 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def combine(about: str, *rows: Method) -> Method:
-    """One method from several; each slot may be claimed once."""
-    parts: dict[str, type[Part]] = {}
-    for row in rows:
-        for slot, part in row.parts.items():
-            if slot in parts:
-                raise ConfigError(
-                    f"{parts[slot].__name__} and {part.__name__} both claim the {slot} slot, which only one can fill. "
-                    f"Combine methods that fill different slots, or leave one of the two out."
-                )
-            parts[slot] = part
-    return Method(about, parts)
-
-
 def check_settings(config: Config) -> dict[str, dict[str, Any]]:
     """Options of every slot, defaults included; what cannot be run is told here, before any data are read."""
-    chosen = method(config.method)
+    chosen = method(config.method).switched(config.options)
     check_composition(config.method, chosen)
     check_backbone(config.net.backbone)
     return {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
 
 
 def resolve(config: Config, stream: Stream) -> Config:
-    """The same run with every setting spelt out."""
+    """The same run with every setting spelt out, those of a preset among them: its name is not needed any more."""
     options = check_settings(config)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape)
-    if "lr" in options["update"] and options["update"]["lr"] is None:
-        options["update"]["lr"] = LEARNING_RATES[backbone]
+    chosen = method(config.method).switched(options)
+    for slot, values in options.items():
+        suited = chosen.part(slot).defaults(backbone)
+        values.update({name: suited[name] for name, value in values.items() if value is None and name in suited})
     return replace(
         config,
         net=replace(config.net, backbone=backbone, width=width),
         options={slot: values for slot, values in options.items() if values},
+        preset=None,
     )
 
 
 def build_parts(config: Config, context: Context) -> Parts:
     """The parts of a resolved run."""
-    chosen = method(config.method)
+    chosen = method(config.method).switched(config.options)
     built: dict[str, Any] = {}
     for slot in SLOTS:
         part = chosen.part(slot)
@@ -127,15 +150,34 @@ def check_composition(name: str, chosen: Method) -> None:
         )
 
 
+def _setting(options: Mapping[str, Mapping[str, Any]], path: str) -> Any:
+    """The value at `slot.name`, if it was given."""
+    slot, _, name = path.partition(".")
+    return options.get(slot, {}).get(name)
+
+
 def _parse_options(config: Config, chosen: Method, slot: str) -> dict[str, Any]:
     """Checked options of a slot, defaults included; an option without a use is an error that says so."""
     given = config.options.get(slot, {})
     allowed = chosen.options(slot)
+    if config.preset is not None:  # a preset is for many methods: what this one has no use for is left out
+        preset = settings_of(config.preset, config.stream.name).get(slot, {})
+        given = {key: value for key, value in given.items() if key in allowed or preset.get(key) != value}
     for key, value in given.items():
-        users = sorted(name for name, row in METHODS.items() if key in row.options(slot))
-        flag = FLAGS.get(f"{slot}.{key}", "")
-        if key not in allowed and (flag or users):
+        if key not in allowed and (reason := _no_use(config.method, slot, key)):
+            flag = FLAGS.get(f"{slot}.{key}", "")
             named = f"{flag} ({slot}.{key})" if flag else f"{slot}.{key}"
-            remedy = f"Methods that use it: {', '.join(users)}." if users else "No method uses it yet."
-            raise ConfigError(f"method {config.method!r} has no use for {named} = {value!r}. {remedy} Leave it out.")
+            raise ConfigError(f"method {config.method!r} has no use for {named} = {value!r}{reason}")
     return asdict(parse(chosen.part(slot).Options, given, slot))
+
+
+def _no_use(name: str, slot: str, key: str) -> str:
+    """Why a method has no use for an option, and what to do; nothing for an option that nobody knows."""
+    whole = method(name)
+    if key in whole.options(slot):
+        switch = next(path for path, part in whole.switches.items() if part == slot)
+        return f" while {switch} = false. Leave one of the two out."
+    users = sorted(other for other, row in METHODS.items() if key in row.options(slot))
+    if users:
+        return f". Methods that use it: {', '.join(users)}. Leave it out."
+    return ". No method uses it yet. Leave it out." if f"{slot}.{key}" in FLAGS else ""

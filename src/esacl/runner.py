@@ -14,7 +14,7 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
 from esacl.errors import CheckpointError, ConfigError, EsaclError
 from esacl.machine import machine, resolve_machine
-from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer
+from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
 from esacl.metrics.capacity import capacity, overall_density
 from esacl.metrics.cost import flops
 from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory
@@ -172,8 +172,14 @@ class Run:
             peak_memory_bytes=self._peak_memory(),
             footprint_bytes=footprint(net, meter.largest_step),
             task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
+            pruning_drop=self._pruning_drop(matrix),
             versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
         )
+
+    def _pruning_drop(self, after: dict[str, list[list[float]] | None]) -> dict[str, list[float]]:
+        """What one-shot pruning cost, where there was any."""
+        before = {name: [asdict(row)[name] for row in self.trainer.unpruned] for name in after}
+        return {name: pruning_drops(before[name], rows) for name, rows in after.items() if rows and before[name]}
 
 
 @contextmanager

@@ -52,9 +52,18 @@ class Trace:
 
     batch: Batch
     outputs: Outputs  # detached; of all views
-    fit: Tensor  # [B] detached fit loss of every example
+    fit: Tensor  # detached fit loss of each example that was seen
     loss: Tensor  # [] detached: what was minimised
     updated: int  # examples of the batch in the update set
+    rows: Tensor | None = None  # rows of the batch that were seen, in the order of `outputs` and `fit`; None for all
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """Logits at θ of rows of the batch, in their first view."""
+        if self.rows is not None:
+            place = torch.full_like(self.batch.y, -1)
+            place[self.rows] = torch.arange(len(self.rows), device=place.device)
+            rows = place[rows]
+        return self.outputs.logits[rows]
 
 
 class Inputs(Protocol):

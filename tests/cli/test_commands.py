@@ -12,6 +12,7 @@ from esacl.runner import start
 from tests.streams.layouts import cifar10_files, write_folder
 
 QUICK = ["--epochs", "1", "--limit-per-class", "20"]
+PRUNING = ["--method", "esacl-der++"]
 
 
 def esacl(*words):
@@ -83,6 +84,38 @@ def test_the_event_log_has_one_line_an_epoch_and_one_a_task(finished):
 def test_the_recorded_config_starts_the_same_run_again(finished, tmp_path):
     esacl("run", "--config", finished / "config.toml", "--out", tmp_path / "again")
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
+
+
+WHOLE = [*PRUNING, "--epochs", "1", "--sparsity", "0.8", "--keep", "0.4", "--rho", "0.05"]
+
+
+def test_the_whole_algorithm_runs_from_its_flags(tmp_path, capsys):
+    esacl("run", *WHOLE, "--set", "update.reach=0.5", "--out", tmp_path / "run")
+    assert "esacl-der++" in capsys.readouterr().out
+    text = (tmp_path / "run" / "config.toml").read_text()
+    for line in ("level = 0.8", "keep = 0.4", "rho = 0.05"):
+        assert f"\n{line}\n" in text
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["sparsity"] == 0.8
+    assert results["density"] == results["capacity"] == pytest.approx(0.2, abs=1e-4)
+    assert 0 < results["flops"]["paper"] < 0.5 * results["flops"]["executed"]
+    assert results["task_il"] > 0.6, "two classes a task: chance is 0.5"
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_the_whole_algorithm_runs_for_a_single_epoch(tmp_path):
+    esacl("run", *WHOLE, "--out", tmp_path / "run")
+    assert (tmp_path / "run" / "results.json").exists()
+
+
+def test_a_preset_fills_in_what_no_flag_file_or_set_gives(tmp_path):
+    (tmp_path / "c.toml").write_text('preset = "paper"\n[gradient]\nrho = 0.2\n[selection]\nkeep = 0.7\n')
+    words = ["--config", tmp_path / "c.toml", "--set", "update.k=0.3", "--set", "selection.keep=0.6"]
+    esacl("run", "--method", "esacl-er", *QUICK, *words, "--buffer", "30", "--out", tmp_path / "run")
+    text = (tmp_path / "run" / "config.toml").read_text()
+    given = ("epochs = 1", "rho = 0.2", "k = 0.3", "keep = 0.6", "buffer = 30")
+    for line in (*given, "radius = 5.0", "eta = 0.01", "lr = 0.01", 'rule = "loss"', 'backbone = "mlp"'):
+        assert f"\n{line}\n" in text
 
 
 def test_json_prints_the_results_and_nothing_else(tmp_path, capsys):
@@ -164,9 +197,15 @@ def test_data_check_tells_whole_readable_damaged_and_missing_apart(tmp_path, cap
         (["run", "--epochs", "0"], "a whole number from 1 to 100000"),
         (["run", "--epochs", "many"], 'unable to convert "many" into int'),
         (["run", "--precision", "64"], 'Choose from: "32", "bf16", "16"'),
-        (["run", "--method", "finetune", "--buffer", "5"], "Methods that use it: der++, er."),
-        (["run", "--sparsity", "0.5"], "no use for --sparsity"),
-        (["run", "--keep", "0.5"], "no use for --keep"),
+        (["run", "--method", "finetune", "--buffer", "5"], "use it: der++, er, esacl-der++, esacl-er."),
+        (["run", "--sparsity", "0.5"], "no use for --sparsity (sparsity.level) = 0.5. Methods that use it: esacl"),
+        (["run", "--keep", "0.5"], "no use for --keep (selection.keep) = 0.5. Methods that use it: esacl, esacl-der++"),
+        (["run", "--method", "er", "--rho", "0.1"], "no use for --rho (gradient.rho) = 0.1. Methods that use it:"),
+        (["run", *PRUNING, "--sparsity", "1.5"], "sparsity.level = 1.5 is not allowed. Allowed: a number from 0"),
+        (["run", *PRUNING, "--keep", "0"], "selection.keep = 0.0 is not allowed. Allowed: a number from 0.01 to 1."),
+        (["run", *PRUNING, "--rho", "-1"], "gradient.rho = -1.0 is not allowed. Allowed: a number from 0 to 100."),
+        (["run", *PRUNING, "--rho", "0.1", "--set", "sparsity.sharpness=false"], "while sparsity.sharpness = false."),
+        (["run", "--preset", "nope"], "unknown preset 'nope'. Allowed: paper."),
         (["run", "--config", "nowhere.toml"], "there is no config file 'nowhere.toml'"),
         (["run", "--tasks", "3"], "tasks"),
         (["resume", "nowhere"], "there is no run in 'nowhere'"),

@@ -25,6 +25,8 @@ SURFACE = {
         "--out",
         "--overwrite",
         "--precision",
+        "--preset",
+        "--rho",
         "--seed",
         "--set",
         "--sparsity",

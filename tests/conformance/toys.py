@@ -8,7 +8,7 @@ from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.options import option
-from esacl.recipes import METHODS, Method, combine
+from esacl.recipes import DERPP, METHODS, Method, combine
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import Phase, SparsityStrategy
@@ -95,6 +95,8 @@ class HardHalf(DataSelector):
     It also owns a parameter that no loss depends on: it must be handed to the optimiser and never move.
     """
 
+    ranking = "reuse"
+
     def attach(self, net):
         self.idle = torch.ones(2, requires_grad=True)
 
@@ -107,7 +109,7 @@ class HardHalf(DataSelector):
     def epoch_subset(self, examples, epoch):
         return None if epoch == 0 else (self.losses >= self.losses.mean()).nonzero().squeeze(1)
 
-    def update_set(self, fit):
+    def update_set(self, batch, fit):
         return fit.topk(max(1, len(fit) // 2)).indices
 
     def observe(self, trace):
@@ -135,9 +137,33 @@ class Adam(UpdateRule):
 
 MASK = Method("toy mask", {"sparsity": RandomMask, "constraint": StillBiases})
 SELECT = Method("toy selection", {"selection": HardHalf, "gradient": SteepGradient, "update": Adam})
+SMALL_STEPS = {"update": {"reach": 0.2, "k": 0.2}, "sparsity": {"level": 0.5}}  # a task has no more than 24 steps
+SETTINGS = {
+    **dict.fromkeys(("esacl", "esacl-er", "esacl-der++"), SMALL_STEPS),
+    "esacl-der++ sharp": {**SMALL_STEPS, "gradient": {"rho": 0.1, "ascent": "total"}},
+    "esacl-der++ every-other": {**SMALL_STEPS, "gradient": {"rho": 0.1, "every": 2}, "selection": {"keep": 0.5}},
+    "esacl-der++ random": {**SMALL_STEPS, "selection": {"keep": 0.5}},
+    **{
+        f"esacl-der++ {ranking}": {
+            **SMALL_STEPS,
+            "gradient": {"rho": 0.05},
+            "selection": {"keep": 0.5, "rule": "loss", "ranking": ranking, "warmup": 1},
+        }
+        for ranking in ("pass", "reuse", "stale")
+    },
+}
+"""Methods with other settings than their own; a word after the name tells rows of the same method apart."""
+
+
+def alone(row):
+    """Whether a method is its objective only, so that toys can fill the other slots."""
+    return set(row.parts) <= {"objective"}
+
+
 COMPOSITIONS = {
     **METHODS,
-    **{f"toymask-{name}": combine("toy", row, MASK) for name, row in METHODS.items()},
-    **{f"toyselect-{name}": combine("toy", row, SELECT) for name, row in METHODS.items()},
-    "toyall-der++": combine("toy", METHODS["der++"], MASK, SELECT),
+    **{name: METHODS[name.split()[0]] for name in SETTINGS},
+    **{f"toymask-{name}": combine("toy", row, MASK) for name, row in METHODS.items() if alone(row)},
+    **{f"toyselect-{name}": combine("toy", row, SELECT) for name, row in METHODS.items() if alone(row)},
+    "toyall-der++": combine("toy", DERPP, MASK, SELECT),
 }

@@ -1,4 +1,5 @@
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from tests.builders import batch, context, network, parts, stream
 from tests.reference.replay import cross_entropy, derpp
 
 STREAM = stream(augment=True)
+RANKINGS = ("stale", "pass", "reuse")
 
 
 def remember(part: Er, net: Network) -> None:
@@ -96,6 +98,95 @@ def test_derpp_stores_the_logits_of_before_the_step() -> None:
     assert torch.equal(stored["x"][:8], examples.raw)
     assert torch.equal(stored["y"][:8], examples.y)
     assert not torch.allclose(answer(net, examples.x).logits, before)
+
+
+@pytest.mark.parametrize("rho", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {"keep": 1.0},
+        {"keep": 0.25},
+        *({"keep": 0.25, "rule": "loss", "ranking": r} for r in ("stale", "pass", "reuse")),
+    ],
+    ids=["all", "random", "stale", "pass", "reuse"],
+)
+def test_derpp_stores_logits_at_the_weights_of_before_the_step_with_any_selection_and_any_ascent(
+    selection: dict[str, Any], rho: float
+) -> None:
+    switched = {"gradient": {"rho": rho}, "selection": selection, "sparsity": {"polytope": False}}
+    net, composed = network(), parts("esacl-der++", {**switched, "objective": {"buffer": 10}})
+    composed.attach(net)
+    composed.selection.begin_task(24)
+    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.05)
+    memory, dense = composed.objective.memory, net.meter.dense
+    sparing = composed.selection.ranking == "none" and selection["keep"] < 1
+    spared = 0
+    for step in range(6):
+        examples = batch(8, start=3 * step)
+        before = deepcopy(net)(examples.x).logits.detach()
+        plan, charged = deepcopy(memory).plan(8), net.meter.executed_macs.get("train", 0)
+        chosen = composed.selection.update_set(examples, None) if sparing else None
+        trace = train_step(net, composed, optimizer, examples)
+        stored = memory.state_dict()["store"]
+        torch.testing.assert_close(stored["logits"][plan.places], before[plan.rows])
+        assert torch.equal(stored["x"][plan.places], examples.raw[plan.rows])
+        assert torch.equal(stored["y"][plan.places], examples.y[plan.rows])
+        assert memory.seen == 8 * (step + 1)
+        assert not torch.allclose(deepcopy(net)(examples.x).logits, before, atol=1e-3), "the step moved them"
+        if chosen is not None:
+            seen = {*chosen.tolist(), *plan.rows.tolist()}
+            assert trace.rows is not None
+            assert set(trace.rows.tolist()) == seen
+            calls = 3 * len(seen) + (3 * len(chosen) if rho else 0)
+            assert net.meter.executed_macs["train"] - charged == calls * dense
+            spared += 8 - len(seen)
+    assert (spared > 0) == sparing
+
+
+@pytest.mark.parametrize("kind", [Er, Derpp])
+def test_only_logits_that_will_be_stored_are_wanted_and_asking_decides_what_is_stored(kind: type[Er]) -> None:
+    part, twin = (kind(kind.Options(6), known()) for _ in range(2))
+    net = network()
+    remember(part, net)
+    remember(twin, net)
+    examples = batch(8, STREAM, task=1)
+    trace = Trace(examples, answer(net, examples.x), torch.zeros(8), torch.zeros(()), 8)
+    wanted = part.wanted(examples)
+    part.after_step(net, trace)
+    twin.after_step(net, trace)
+    assert part.memory.seen == twin.memory.seen == 20
+    assert torch.equal(part.memory.examples().x, twin.memory.examples().x)
+    later = deepcopy(part), deepcopy(twin)
+    for each in later:
+        each.after_step(net, trace)  # nobody asked before this step: it is decided anew
+    assert later[0].memory.seen == later[1].memory.seen == 28
+    assert torch.equal(later[0].memory.examples().x, later[1].memory.examples().x)
+    if kind is Er:
+        assert wanted is None
+        return
+    assert wanted is not None
+    assert 0 < len(wanted) < 8
+    held = part.memory.examples().x
+    assert [bool((held == raw).flatten(1).all(1).any()) for raw in examples.raw] == [
+        row in wanted.tolist() for row in range(8)
+    ]
+
+
+@pytest.mark.parametrize("kind", [Er, Derpp])
+def test_a_rewound_retention_replays_the_same_examples_and_the_next_one_others(kind: type[Er]) -> None:
+    part, net = kind(kind.Options(12, 4), known()), network()
+    remember(part, net)
+    examples = batch(6, STREAM, task=1)
+    outputs = answer(net, examples.x)
+    mark = part.mark()
+    first = part.retain_loss(net, outputs, examples)
+    part.rewind(mark)
+    again, other = (part.retain_loss(net, outputs, examples) for _ in range(2))
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize("method", ["er", "der++"])

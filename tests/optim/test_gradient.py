@@ -22,9 +22,34 @@ class Penalised(Objective):
 class Hardest(DataSelector):
     """The update set is the three examples with the largest loss."""
 
-    def update_set(self, fit: Tensor) -> Tensor:
+    ranking = "reuse"
+
+    def update_set(self, batch: Batch, fit: Tensor | None) -> Tensor:
+        assert fit is not None
+        assert len(fit) == len(batch)
         assert not fit.requires_grad
         return fit.topk(3).indices
+
+
+class HardestByPass(Hardest):
+    """The same, ranked before anything is computed with gradients."""
+
+    ranking = "pass"
+
+
+class Odd(DataSelector):
+    """Every other example, whatever its loss."""
+
+    def update_set(self, batch: Batch, fit: Tensor | None) -> Tensor:
+        assert fit is None
+        return torch.arange(1, len(batch), 2)
+
+
+class WantsTwo(Objective):
+    """Will need the outputs of two examples, whatever is trained on."""
+
+    def wanted(self, batch: Batch) -> Tensor:
+        return torch.tensor([5, 2])
 
 
 def fill(net: Network, kind: type[Objective] = Objective, selector: type[DataSelector] = KeepAll) -> Trace:
@@ -57,9 +82,10 @@ def test_without_retention_it_is_the_gradient_of_the_mean_fit_loss() -> None:
     assert_gradients(net, cross_entropy(net(examples.x).logits, examples.y))
 
 
-def test_only_the_examples_of_the_update_set_have_a_gradient() -> None:
+@pytest.mark.parametrize("selector", [Hardest, HardestByPass])
+def test_only_the_examples_of_the_update_set_have_a_gradient(selector: type[DataSelector]) -> None:
     net, examples = network(), batch()
-    trace = fill(net, selector=Hardest)
+    trace = fill(net, selector=selector)
     fit = cross_entropy(net(examples.x).logits, examples.y, reduction="none")
     rows = fit.topk(3).indices
     assert_gradients(net, cross_entropy(net(examples.x[rows]).logits, examples.y[rows]))
@@ -80,6 +106,53 @@ def test_the_weights_are_the_same_on_return_and_the_trace_is_what_was_computed_a
     assert trace.updated == 8
     for value in (*trace.outputs, trace.fit, trace.loss):
         assert not value.requires_grad
+
+
+def test_without_fresh_losses_the_network_is_called_on_the_chosen_rows_only_and_the_trace_says_which() -> None:
+    net, examples = network(), batch()
+    trace = fill(net, selector=Odd)
+    assert net.meter.executed_macs == {"train": 3 * 4 * net.meter.dense}
+    assert trace.rows is not None
+    assert trace.rows.tolist() == [1, 3, 5, 7]
+    assert trace.updated == len(trace.fit) == len(trace.outputs.logits) == 4
+    rows = torch.tensor([7, 1, 3])
+    torch.testing.assert_close(trace.logits(rows), net(examples.x).logits[rows].detach())
+    assert_gradients(net, cross_entropy(net(examples.x[1::2]).logits, examples.y[1::2]))
+
+
+def test_wanted_rows_are_seen_but_not_learnt_from() -> None:
+    net, examples = network(), batch()
+    trace = fill(net, WantsTwo, Odd)
+    assert net.meter.executed_macs == {"train": 3 * 5 * net.meter.dense}  # 5 is chosen anyway
+    assert trace.rows is not None
+    assert trace.rows.tolist() == [1, 2, 3, 5, 7]
+    assert trace.updated == 4
+    fit = cross_entropy(net(examples.x).logits, examples.y, reduction="none").detach()
+    torch.testing.assert_close(trace.fit, fit[trace.rows])
+    torch.testing.assert_close(trace.loss, fit[1::2].mean())
+    torch.testing.assert_close(trace.logits(torch.tensor([5, 2])), net(examples.x).logits[[5, 2]].detach())
+    assert_gradients(net, cross_entropy(net(examples.x[1::2]).logits, examples.y[1::2]))
+
+
+@pytest.mark.parametrize("selector", [KeepAll, Hardest, HardestByPass])
+def test_nobody_is_asked_for_wanted_rows_where_all_are_seen(selector: type[DataSelector]) -> None:
+    class NeverAsked(Objective):
+        def wanted(self, batch: Batch) -> Tensor:
+            raise AssertionError("every row is seen")
+
+    trace = fill(network(), NeverAsked, selector)
+    assert trace.rows is None
+    assert len(trace.fit) == 8
+
+
+def test_the_logits_of_a_trace_are_those_of_the_first_view() -> None:
+    examples, logits = batch(), torch.arange(48.0).view(16, 3)
+    twice = Batch((examples.x, -examples.x), examples.raw, examples.y, examples.task, examples.index)
+    everything = Trace(twice, Outputs(logits, logits), torch.zeros(8), torch.zeros(()), 8)
+    assert torch.equal(everything.logits(torch.tensor([6, 0])), logits[[6, 0]])
+    seen = torch.tensor([1, 4, 6])
+    some = Trace(twice, Outputs(logits[:6], logits[:6]), torch.zeros(3), torch.zeros(()), 3, seen)
+    assert torch.equal(some.logits(torch.tensor([6, 1])), logits[[2, 0]])
 
 
 def test_the_network_is_called_once() -> None:

@@ -11,7 +11,7 @@ from esacl.objectives.finetune import Finetune
 from esacl.optim.constraint import StepConstraint
 from esacl.options import NoOptions
 from esacl.part import Part
-from esacl.sparsity.base import SparsityStrategy
+from esacl.sparsity.base import DenseOptions, SparsityStrategy
 from esacl.training import step as module
 from esacl.training.parts import Parts
 from esacl.training.step import memory_gradients, remembered_values, train_step
@@ -254,8 +254,8 @@ def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remembe
     train_step(net, composed, optimizer, batch())
     assert calls == [
         "fill",
-        "fit_loss",
         "update_set",
+        "fit_loss",
         "retain_loss",
         "observe_gradients",
         "step",
@@ -312,6 +312,6 @@ def test_watching_the_memory_does_not_change_what_is_replayed() -> None:
             def observe_gradients(self, gradients: Params, memory: Callable[[], Params]) -> None:
                 memory()
 
-        training = trainer("er", replacing={"sparsity": lambda known: Watching(NoOptions(), known)})
+        training = trainer("er", replacing={"sparsity": lambda known: Watching(DenseOptions(), known)})
         runs.append(weights(finish(training).net))
     assert same(*runs)

@@ -15,11 +15,12 @@ from esacl.nets import Network, build_model
 from esacl.objectives.base import Objective
 from esacl.objectives.readout import Readout
 from esacl.optim.constraint import StepConstraint
+from esacl.optim.gradient import GradientRule
 from esacl.options import NoOptions
 from esacl.part import Part
 from esacl.recipes import METHODS
 from esacl.selection.base import DataSelector
-from esacl.sparsity.base import Phase, SparsityStrategy
+from esacl.sparsity.base import DenseOptions, Phase, SparsityStrategy
 from esacl.streams.base import Examples, Task
 from esacl.training.events import EpochDone, StepDone, TaskDone
 from esacl.types import Context, Params
@@ -58,6 +59,10 @@ def fakes(log: list[str]) -> dict[str, Callable[[Context], Part]]:
         def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
             log.append(f"prune {task.index}")
 
+    class FakeGradient(GradientRule):
+        def begin_task(self) -> None:
+            log.append("gradient begins")
+
     class FakeConstraint(StepConstraint):
         def end_task(self, net: Network, task: Task) -> None:
             log.append(f"constrain {task.index}")
@@ -80,6 +85,7 @@ def fakes(log: list[str]) -> dict[str, Callable[[Context], Part]]:
 
     kinds: dict[str, type[Part]] = {
         "objective": FakeObjective,
+        "gradient": FakeGradient,
         "sparsity": FakeSparsity,
         "constraint": FakeConstraint,
         "selection": FakeSelection,
@@ -111,7 +117,7 @@ def test_the_order_at_a_task_boundary_is_prune_constrain_consolidate_fit_readout
     ]
     expected = []
     for task in (0, 1):
-        expected += [f"expand {task}", f"objective begins {task}", "select among 24", *once]
+        expected += [f"expand {task}", f"objective begins {task}", "gradient begins", "select among 24", *once]
         expected += [f"prune {task}", f"constrain {task}", f"consolidate {task}", f"fit readout {task}"]
         expected += ["evaluate", "evaluate", f"task {task} told"]
     assert log[3:] == expected
@@ -179,13 +185,39 @@ def test_credit_is_given_for_zeros_that_a_strategy_makes_from_the_next_epoch_on(
             keep = (torch.arange(weight.numel()) % 2).view_as(weight)
             return {**params, "backbone.first.weight": weight * keep}
 
-    training = finish(trainer("finetune", replacing={"sparsity": lambda known: Halves(NoOptions(), known)}))
+    training = finish(trainer("finetune", replacing={"sparsity": lambda known: Halves(DenseOptions(), known)}))
     meter = training.net.meter
     first = meter.layers["backbone.first"]
     assert meter.sparse == pytest.approx(meter.dense - first / 2)
     assert meter.sparse_macs["train"] == pytest.approx(3 * 144 * meter.sparse)
     assert training.paper_macs == pytest.approx(3 * 144 * meter.sparse)
     assert meter.executed_macs["train"] == 3 * 144 * meter.dense
+
+
+@pytest.mark.parametrize("prunes", [True, False])
+def test_what_the_network_knew_before_it_was_pruned_is_told_of_strategies_that_prune(prunes: bool) -> None:
+    class Forgets(SparsityStrategy):
+        def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
+            with torch.no_grad():
+                for name in ("head.weight", "head.bias"):
+                    net.stored[name].zero_()
+
+    Forgets.prunes = prunes
+    training = trainer(
+        "finetune",
+        replacing={"sparsity": lambda known: Forgets(DenseOptions(), known)},
+        train=TrainConfig(epochs=4, batch_size=8),
+    )
+    finish(training)
+    assert [row.task_il for row in training.rows] == [(0.5, 0.5, 0.5)] * 3  # the first of two equal logits, always
+    if not prunes:
+        assert training.unpruned == []
+        return
+    assert len(training.unpruned) == 3
+    assert all(row.task_il[number] > 0.85 for number, row in enumerate(training.unpruned))
+    resumed = trainer("finetune", replacing={"sparsity": lambda known: Forgets(DenseOptions(), known)})
+    resumed.load_state_dict(training.state_dict())
+    assert resumed.unpruned == training.unpruned
 
 
 def test_a_selection_trains_on_its_subset_only() -> None:
@@ -214,7 +246,7 @@ def test_divergence_is_an_error_that_names_the_learning_rate_and_the_place(lr: f
     training = trainer("finetune", {"update": {"lr": lr}})
     with pytest.raises(RunError, match=r"training diverged: the loss of task 1, epoch \d is (nan|inf)") as error:
         finish(training)
-    assert f"with a learning rate of {lr:g}. Use a smaller --lr." in str(error.value)
+    assert f"Use a smaller --lr than {lr:g}." in str(error.value)
 
 
 def poison(number: int) -> tuple[Tensor, Any, Any]:

@@ -6,8 +6,11 @@ from cyclopts import Group, Parameter
 
 from esacl.config import MachineConfig, NetConfig, StreamConfig, TrainConfig
 from esacl.objectives.er import ErOptions
+from esacl.optim.sharpness import SharpnessOptions
 from esacl.optim.update import SgdOptions
 from esacl.options import helps
+from esacl.selection.ranked import RankedOptions
+from esacl.sparsity.esacl import EsaclOptions
 
 WHAT = Group("What to run", sort_key=0)
 DATA = Group("Data", sort_key=1)
@@ -23,6 +26,9 @@ _SETTINGS: dict[str, Any] = {
     "machine": MachineConfig,
     "objective": ErOptions,
     "update": SgdOptions,
+    "sparsity": EsaclOptions,
+    "selection": RankedOptions,
+    "gradient": SharpnessOptions,
 }
 
 

@@ -29,6 +29,10 @@ def run_command(
     seed: Annotated[int | None, described("seed of every random choice [default: 0]", WHAT)] = None,
     out: Annotated[Path | None, described("run directory [default: runs/METHOD-STREAM-SEED]", WHAT)] = None,
     config: Annotated[Path | None, described("TOML file with settings; flags win over it", WHAT)] = None,
+    preset: Annotated[
+        str | None,
+        described("paper: the whole algorithm with its authors' settings; what else is given wins over it", WHAT),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         described("any setting as part.key=value; may be repeated", WHAT, name="--set", negative=""),
@@ -47,8 +51,9 @@ def run_command(
     logit_mask: Annotated[Literal["none", "batch"] | None, setting("train.logit_mask", TRAINING)] = None,
     split: Annotated[Literal["test", "validation"] | None, setting("train.split", TRAINING)] = None,
     buffer: Annotated[int | None, setting("objective.buffer", METHOD)] = None,
-    sparsity: Annotated[float | None, described("share of weights that are zero at the end", METHOD)] = None,
-    keep: Annotated[float | None, described("share of each batch that data selection keeps", METHOD)] = None,
+    sparsity: Annotated[float | None, setting("sparsity.level", METHOD)] = None,
+    keep: Annotated[float | None, setting("selection.keep", METHOD)] = None,
+    rho: Annotated[float | None, setting("gradient.rho", METHOD)] = None,
     device: Annotated[str | None, setting("machine.device", MACHINE)] = None,
     precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
     threads: Annotated[int | None, setting("machine.threads", MACHINE)] = None,
@@ -57,7 +62,7 @@ def run_command(
 ) -> None:
     """Train a method on a stream of tasks, evaluate it after each task, and write a report.
 
-    Example: esacl run --method er --stream split-digits --epochs 10 --buffer 50 --out runs/er
+    Example: esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --buffer 50 --out runs/first
 
     A run that is interrupted continues with `esacl resume DIR`.
     """
@@ -84,6 +89,8 @@ def run_command(
         "buffer": buffer,
         "sparsity": sparsity,
         "keep": keep,
+        "rho": rho,
+        "preset": preset,
     }
     tables = {} if config is None else read_toml(config)
     for assignment in set_ or []:

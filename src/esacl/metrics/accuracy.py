@@ -57,6 +57,16 @@ def forward_transfer(matrix: Matrix, untrained: Sequence[float]) -> float | None
     return fmean(matrix[j - 1][j] - untrained[j] for j in range(1, len(matrix)))
 
 
+def pruning_drops(before: Matrix, after: Matrix) -> list[float]:
+    """What pruning cost after each stage: mean accuracy on the tasks seen so far, before less after.
+
+    >>> pruning_drops([[1.0, 0.0], [0.5, 0.75]], [[0.75, 0.0], [0.5, 0.5]])
+    [0.25, 0.125]
+    """
+    seen = [len(after[0]) if len(after) == 1 else stage + 1 for stage in range(len(after))]
+    return [fmean(one[:count]) - fmean(other[:count]) for one, other, count in zip(before, after, seen)]
+
+
 def _sequential(matrix: Matrix) -> bool:
     """Whether there were several tasks, learnt one after the other."""
     return len(matrix) == len(matrix[0]) > 1

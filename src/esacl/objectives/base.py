@@ -42,6 +42,20 @@ class Objective(Part):
         """Penalty, distillation or replay; None where there is nothing to retain yet."""
         return None
 
+    def wanted(self, batch: Batch) -> Tensor | None:
+        """Rows of the batch whose outputs at θ `after_step` will need, whatever data selection trains on.
+
+        Asked at most once a step, and only where some rows would not be seen otherwise.
+        """
+        return None
+
+    def mark(self) -> State:
+        """Where the random choices of `retain_loss` stand, for `rewind`."""
+        return {}
+
+    def rewind(self, mark: State) -> None:
+        """Make the random choices since `mark` again: the next `retain_loss` replays the same examples."""
+
     def training_set(self, task: Task) -> Examples:
         """What a task trains on; may depend only on state that stays the same during the task."""
         return task.train

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
-from esacl.objectives.memory import Replay, Reservoir
+from esacl.objectives.memory import Plan, Replay, Reservoir
 from esacl.options import option
 from esacl.streams.base import Examples
 from esacl.types import Batch, Context, Outputs, State, Trace
@@ -31,6 +31,7 @@ class Er(Objective):
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
         self.memory = Reservoir(options.buffer, context, self.keep_logits)
+        self._plan: Plan | None = None  # what of the present batch will be stored, where that is known already
 
     def draw(self) -> Replay:
         """One replayed batch."""
@@ -42,6 +43,21 @@ class Er(Objective):
             return None
         replay = self.draw()
         return cross_entropy(net(replay.x).logits, replay.y)
+
+    def wanted(self, batch: Batch) -> Tensor | None:
+        """What will be stored with its logits."""
+        if not self.keep_logits:
+            return None
+        self._plan = self.memory.plan(len(batch))
+        return self._plan.rows
+
+    def mark(self) -> State:
+        """Where the memory's draws stand."""
+        return self.memory.mark()
+
+    def rewind(self, mark: State) -> None:
+        """Draw the same again."""
+        self.memory.rewind(mark)
 
     def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
         """Remembered examples, from the second task on."""
@@ -56,7 +72,9 @@ class Er(Objective):
 
     def after_step(self, net: Network, trace: Trace) -> None:
         """Offer the whole batch, so that the memory stays a fair sample whatever data selection trains on."""
-        self.memory.add(trace.batch.raw, trace.batch.y, trace.outputs.logits if self.keep_logits else None)
+        batch, plan = trace.batch, self._plan or self.memory.plan(len(trace.batch))
+        self._plan = None
+        self.memory.store(plan, batch.raw, batch.y, trace.logits(plan.rows) if self.keep_logits else None)
 
     def state_dict(self) -> State:
         """The memory, besides what every objective has."""

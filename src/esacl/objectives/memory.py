@@ -19,6 +19,14 @@ class Replay:
     logits: Tensor | None
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which rows of a batch go to which places of a memory."""
+
+    places: Tensor
+    rows: Tensor
+
+
 class Reservoir:
     """After n examples each of them is kept with probability capacity / n (Vitter's algorithm R, batched)."""
 
@@ -37,23 +45,41 @@ class Reservoir:
         return min(self.seen, self.capacity)
 
     def add(self, raw: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
-        """Offer a batch: one random slot for each example, and the last one offered to a slot stays."""
-        order = torch.arange(self.seen, self.seen + len(y))
-        chance = torch.rand(len(y), generator=self._generator, dtype=torch.float64)
+        """Offer a batch."""
+        plan = self.plan(len(y))
+        self.store(plan, raw, y, None if logits is None else logits[plan.rows])
+
+    def plan(self, count: int) -> Plan:
+        """Decide what is kept of a batch: a random slot for each example; the last one offered to a slot stays."""
+        order = torch.arange(self.seen, self.seen + count)
+        chance = torch.rand(count, generator=self._generator, dtype=torch.float64)
         slots = torch.where(order < self.capacity, order, (chance * (order + 1)).long())
-        self.seen += len(y)
+        self.seen += count
         winner = torch.full((self.capacity + 1,), -1)  # the last place takes every example that is not kept
-        winner.scatter_reduce_(0, slots.clamp(max=self.capacity), torch.arange(len(y)), "amax")
+        winner.scatter_reduce_(0, slots.clamp(max=self.capacity), torch.arange(count), "amax")
         places = (winner[:-1] >= 0).nonzero().squeeze(1)
-        rows = winner[places].to(y.device)
-        offered = {"x": raw, "y": y}
+        device = self._context.device
+        return Plan(places.to(device), winner[places].to(device))
+
+    def store(self, plan: Plan, raw: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
+        """Keep what was planned of a batch; `logits` are those of the planned rows."""
+        kept = {"x": raw[plan.rows], "y": y[plan.rows]}
         if self._keep_logits:
             assert logits is not None
-            offered["logits"] = logits
-        for name, values in offered.items():
+            kept["logits"] = logits
+        for name, values in kept.items():
             if name not in self._store:
                 self._store[name] = values.new_zeros((self.capacity, *values.shape[1:]))
-            self._store[name][places.to(y.device)] = values[rows]
+            self._store[name][plan.places] = values
+
+    def mark(self) -> State:
+        """Where the draws for replay stand."""
+        return {"draws": self.draws["replay"], "generator": self._generator.get_state()}
+
+    def rewind(self, mark: State) -> None:
+        """Draw for replay from there again."""
+        self.draws["replay"] = mark["draws"]
+        self._generator.set_state(mark["generator"])
 
     def draw(self, count: int, purpose: str = "replay") -> Replay:
         """`count` examples at random (all, where there are fewer), without repetition, freshly augmented.

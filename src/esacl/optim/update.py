@@ -14,7 +14,7 @@ from esacl.types import Params
 
 @dataclass(frozen=True, slots=True)
 class SgdOptions:
-    """Settings of SGD. The learning rate's default belongs to the backbone (see `recipes.py`)."""
+    """Settings of SGD. The learning rate's default belongs to the backbone."""
 
     lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
     momentum: float = option(0.9, "momentum", low=0, high=0.999)
@@ -26,6 +26,17 @@ class UpdateRule(Part):
     """Stochastic gradient descent with momentum; the optimiser is new for every phase of a task."""
 
     Options: ClassVar[type[Any]] = SgdOptions
+    rates: ClassVar[dict[str, float]] = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
+
+    @classmethod
+    def defaults(cls, backbone: str) -> dict[str, Any]:
+        """The learning rate of each backbone (see docs/decisions.md)."""
+        return {"lr": cls.rates[backbone]}
+
+    @property
+    def remedy(self) -> str:
+        """What to do when training diverges."""
+        return f"Use a smaller --lr than {self.options.lr:g}."
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser over the network's parameters and the parts' own, for a phase of so many steps."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import inf, isfinite, nan
 from pathlib import Path
 from shlex import quote
+from statistics import fmean
 from typing import Any
 
 from esacl.artifacts import SCHEMA
@@ -52,6 +53,7 @@ def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Ep
         fwt=table.scores("fwt"),
         density=table.number("density", low=0),
         capacity=table.number("capacity", low=0),
+        pruning_drop=_pruning_drop(table),
         flops=Flops(*(cost.number(key, low=0) for key in ("paper", "sparse", "executed"))),
         seconds=Seconds(*(time.number(key, low=0) for key in ("total", "train", "evaluate", "data"))),
         peak_memory_bytes=table.maybe("peak_memory_bytes", low=0),
@@ -61,6 +63,12 @@ def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Ep
         task_classes=_task_classes(table, tasks),
         versions=table.table("versions").texts() if "versions" in table.values else {},
     )
+
+
+def _pruning_drop(table: "_Table") -> Scores:
+    """Mean over the stages, where the run recorded it."""
+    drops = table.table("pruning_drop") if table.values.get("pruning_drop") else _Table({}, table.path)
+    return Scores(*(drops.mean(key) if key in drops.values else None for key in SETTINGS))
 
 
 def _matrices(table: "_Table", tasks: int, accuracy: Scores) -> dict[Setting, Matrix]:
@@ -133,6 +141,13 @@ class _Table:
             raise self.damaged(f"{key!r} is not a matrix with {tasks} columns and 1 or {tasks} rows")
         cells = [_Table({f"{key}[{i}][{j}]": x for j, x in enumerate(row)}, self.path) for i, row in enumerate(rows)]
         return tuple(tuple(_or_nan(row.maybe(name, 0, 1)) for name in row.values) for row in cells)
+
+    def mean(self, key: str) -> float:
+        values = self.get(key)
+        if not isinstance(values, list) or not values:
+            raise self.damaged(f"{key!r} is not a list of numbers")
+        cells = _Table({f"{key}[{i}]": value for i, value in enumerate(values)}, self.path, self.where)
+        return fmean(cells.number(name, -1, 1) for name in cells.values)
 
     def texts(self) -> dict[str, str]:
         return {clean(key): self.text(key) for key in self.values}

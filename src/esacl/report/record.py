@@ -72,6 +72,7 @@ class RunRecord:
     fwt: Scores
     density: float
     capacity: float
+    pruning_drop: Scores  # mean over the stages; None where nothing is pruned
     flops: Flops
     seconds: Seconds
     peak_memory_bytes: float | None

@@ -182,7 +182,7 @@ def _cards(record: RunRecord) -> tuple[Card, ...]:
             "Capacity",
             percent(record.capacity),
             "",
-            (("weights in use", percent(record.density)),),
+            (("weights in use", percent(record.density)), *_pruning(record)),
             GLOSSARY["Capacity"],
         ),
         Card(
@@ -200,6 +200,12 @@ def _cards(record: RunRecord) -> tuple[Card, ...]:
             GLOSSARY["Time"],
         ),
     )
+
+
+def _pruning(record: RunRecord) -> tuple[tuple[str, str], ...]:
+    """What pruning cost in Task-IL, on average over the tasks."""
+    lost = record.pruning_drop.task_il
+    return () if lost is None else (("lost by each pruning", percent(lost, signed=True)),)
 
 
 def _task_row(record: RunRecord, task: int, settings: Sequence[Setting]) -> TaskRow:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from esacl.part import Part
-from esacl.types import Trace
+from esacl.types import Batch, Trace
 
 
 class DataSelector(Part):
@@ -13,16 +13,23 @@ class DataSelector(Part):
 
     needs_ascent: ClassVar[bool] = False  # whether it selects for an ascent step
 
+    @property
+    def ranking(self) -> str:
+        """Where fresh fit losses of a batch come from: an extra "pass" without gradients, "reuse" of the pass with
+        gradients over the whole batch, or "none" where the choice does not need them.
+        """
+        return "none"
+
     def epoch_subset(self, examples: int, epoch: int) -> Tensor | None:
         """Positions of the task's examples to train on in this epoch; None for all."""
         return None
 
-    def support_set(self, fit: Tensor) -> Tensor | None:
-        """Rows of the batch for the ascent (SSE), given each example's fit loss; None for all."""
+    def support_set(self, batch: Batch, fit: Tensor | None) -> Tensor | None:
+        """Rows of the batch for the ascent (SSE), given each example's fit loss if it was asked for; None for all."""
         return None
 
-    def update_set(self, fit: Tensor) -> Tensor | None:
-        """Rows of the batch for the descent (ERE), given each example's fit loss; None for all."""
+    def update_set(self, batch: Batch, fit: Tensor | None) -> Tensor | None:
+        """Rows of the batch for the descent (ERE), given each example's fit loss if it was asked for; None for all."""
         return None
 
     def begin_task(self, examples: int) -> None:

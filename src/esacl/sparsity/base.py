@@ -1,13 +1,17 @@
 """The sparsity slot: what a stored weight means, which weights may move, and a task's phases."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
+from esacl.nets.statistics import recalibrate
+from esacl.options import option
 from esacl.part import Part
+from esacl.rng import generator
 from esacl.streams.base import Examples, Task
 from esacl.types import Params
 
@@ -20,9 +24,20 @@ class Phase:
     epochs: int
 
 
+@dataclass(frozen=True, slots=True)
+class DenseOptions:
+    """Settings that every strategy has."""
+
+    recalibrate: Literal["no", "mixed", "memory"] = option(
+        "no", "BatchNorm statistics anew after a task: from its images and the memory, or from the memory alone"
+    )
+
+
 class SparsityStrategy(Part):
     """Dense: the identity view, no constraint, one phase. Subclasses override what they need."""
 
+    Options: ClassVar[type[Any]] = DenseOptions
+    prunes: ClassVar[bool] = False  # whether `end_task` sets weights to zero
     views_weights: ClassVar[bool] = False  # whether `view` differs from the identity
     needs_task_id: ClassVar[bool] = False  # whether it can answer only when told the task
     observes_gradients: ClassVar[bool] = False  # whether `observe_gradients` wants to be called
@@ -67,6 +82,19 @@ class SparsityStrategy(Part):
 
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """A task has ended: prune, freeze, recalibrate (before the objective consolidates this task)."""
+        if self.options.recalibrate != "no":
+            recalibrate(net, self._looks(task, remembered))
+
+    def _looks(self, task: Task, remembered: Examples | None, size: int = 256) -> Iterator[Tensor]:
+        """Images to take statistics from, well mixed, in batches of about `size`."""
+        alone = self.options.recalibrate == "memory" and remembered is not None
+        sources = [] if alone else [task.train.x]
+        if remembered is not None:
+            sources.append(remembered.x)
+        images = torch.cat(sources)
+        order = torch.randperm(len(images), generator=generator(self.context.seed, "recalibrate", task.index))
+        for rows in order.tensor_split(max(1, len(images) // size)):
+            yield self.context.inputs.plain(images[rows].to(self.context.device))
 
     def density(self, net: Network) -> dict[str, float]:
         """Share of non-zero effective weights, by prunable parameter."""

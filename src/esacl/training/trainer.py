@@ -42,6 +42,7 @@ class Trainer:
         self.position = Position()
         self.untrained: Accuracies | None = None  # what the network knows before it has seen anything
         self.rows: list[Accuracies] = []  # after each stage
+        self.unpruned: list[Accuracies] = []  # after each stage, before it was pruned
         self.paper_macs = 0.0
         self.samples = 0  # examples trained on so far
         self.seconds = {"train": 0.0, "evaluate": 0.0, "data": 0.0}
@@ -71,6 +72,7 @@ class Trainer:
         if position.stage_epoch == 0:
             parts.sparsity.begin_task(net, stage)
             parts.objective.begin_task(net, stage)
+            parts.gradient.begin_task()
             parts.selection.begin_task(len(parts.objective.training_set(stage)))
         examples = parts.objective.training_set(stage)
         loader = Loader(
@@ -78,6 +80,8 @@ class Trainer:
         )
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
+        if parts.sparsity.prunes:
+            self.unpruned.append(self._evaluate())
         parts.sparsity.end_task(net, stage, parts.objective.remembered())
         self._update_density()
         parts.constraint.end_task(net, stage)
@@ -127,10 +131,9 @@ class Trainer:
             yield StepDone(stage.index, phase.name, position.epoch, phase.epochs, len(batch), trace.loss)
         loss = total.item() / steps
         if not isfinite(loss):
-            lr = self.optimizer.param_groups[0]["initial_lr"]
             raise RunError(
-                f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}, "
-                f"with a learning rate of {lr:g}. Use a smaller --lr."
+                f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}. "
+                f"{self.parts.update.remedy}"
             )
         seconds = perf_counter() - began
         self.seconds["data"] += data
@@ -163,6 +166,7 @@ class Trainer:
             "position": asdict(self.position),
             "untrained": None if self.untrained is None else asdict(self.untrained),
             "rows": [asdict(row) for row in self.rows],
+            "unpruned": [asdict(row) for row in self.unpruned],
             "paper_macs": self.paper_macs,
             "samples": self.samples,
             "seconds": dict(self.seconds),
@@ -176,6 +180,7 @@ class Trainer:
         self.position = Position(**state["position"])
         self.untrained = None if state["untrained"] is None else _accuracies(state["untrained"])
         self.rows = [_accuracies(row) for row in state["rows"]]
+        self.unpruned = [_accuracies(row) for row in state["unpruned"]]
         self.paper_macs = state["paper_macs"]
         self.samples = state["samples"]
         self.seconds = dict(state["seconds"])

@@ -1,0 +1,30 @@
+"""BatchNorm after pruning: its running statistics belong to weights that are gone, so they are taken anew."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from esacl.nets.network import Network
+
+
+def recalibrate(net: Network, batches: Iterable[Tensor]) -> None:
+    """Replace the running statistics of BatchNorm by the mean of those of `batches`; charged to training."""
+    norms = [module for module in net.model.modules() if isinstance(module, nn.BatchNorm2d)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    modes = [(module, module.training) for module in net.model.modules()]
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the plain mean over all batches
+        net.model.train()
+        with torch.no_grad():
+            for batch in batches:
+                net(batch)
+    finally:
+        for norm, momentum in zip(norms, momenta):
+            norm.momentum = momentum
+        for module, training in modes:
+            module.training = training

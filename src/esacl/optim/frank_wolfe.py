@@ -1,0 +1,232 @@
+"""Stochastic Frank-Wolfe over K-sparse polytopes, as a torch optimiser that needs nothing else of the library."""
+
+from collections.abc import Callable, Iterable, Mapping
+from math import sqrt
+from sys import float_info
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from esacl.errors import ConfigError
+from esacl.optim.polytope import KSparsePolytope
+
+CHOICES = {
+    "radius_scale": ("norm", "absolute"),
+    "scope": ("layer", "global"),
+    "momentum_mode": ("average", "accumulate"),
+    "rescale": ("none", "gradient", "diameter"),
+}
+BOUNDS = {
+    "lr": (0.0, float_info.max, "a number of at least 0"),
+    "k": (float_info.min, 1.0, "a number above 0, up to 1"),
+    "radius": (float_info.min, float_info.max, "a number above 0"),
+    "momentum": (0.0, 0.9999, "a number from 0 to 0.9999"),
+    "weight_decay": (0.0, float_info.max, "a number of at least 0"),
+}
+
+
+class FrankWolfe(torch.optim.Optimizer):
+    """θ ← θ + η (v − θ), v the vertex that descends most along the momentum: Eq. 12, 13 and 15.
+
+    Every weight that is not chosen shrinks towards zero, so a trained network can be pruned in one shot.
+
+    params: parameters, or groups of them; a group with ``polytope=False`` is trained by SGD with momentum.
+    lr: η, the step (SGD groups: the learning rate).
+    k: share of a polytope's free coordinates that a vertex has; at least one.
+    radius: τ. With ``radius_scale="norm"`` it is relative: τ√K = radius · ‖θ‖ as θ is at the first step.
+    scope: a polytope for each parameter ("layer"), or one for the group ("global").
+    momentum: m ← momentum · m + (1 − momentum) · g; with ``momentum_mode="accumulate"``, m ← m + g (Eq. 15).
+    rescale: η as given, times ‖m‖ / ‖v − θ‖ ("gradient"), or divided by the polytope's diameter ("diameter").
+    pull: bring θ inside its polytope at the first step, so that every iterate is inside.
+    frozen: by parameter, masks of coordinates that never move and are not counted.
+
+    >>> weight = torch.nn.Parameter(torch.tensor([0.5, -0.5, 0.1]))
+    >>> optimizer = FrankWolfe([weight], lr=0.5, k=0.3, radius=1.0, radius_scale="absolute")
+    >>> weight.grad = torch.tensor([0.0, 2.0, 1.0])
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([ 0.2273, -0.7273,  0.0455])
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        *,
+        k: float = 0.05,
+        radius: float = 2.0,
+        radius_scale: str = "norm",
+        scope: str = "layer",
+        momentum: float = 0.9,
+        momentum_mode: str = "average",
+        rescale: str = "none",
+        pull: bool = True,
+        polytope: bool = True,
+        weight_decay: float = 0.0,
+        frozen: Mapping[Tensor, Tensor] | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "k": k,
+            "radius": radius,
+            "radius_scale": radius_scale,
+            "scope": scope,
+            "momentum": momentum,
+            "momentum_mode": momentum_mode,
+            "rescale": rescale,
+            "pull": pull,
+            "polytope": polytope,
+            "weight_decay": weight_decay,
+        }
+        self._frozen = {param: mask for param, mask in (frozen or {}).items() if bool(mask.any())}
+        self._free: dict[Tensor, int] = {}  # coordinates that may move
+        super().__init__(params, defaults)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs."""
+        return {**super().__getstate__(), "_frozen": self._frozen, "_free": self._free}
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Another group, checked."""
+        settings = {**self.defaults, **param_group}
+        for name, choices in CHOICES.items():
+            if settings[name] not in choices:
+                raise ConfigError(f"{name} = {settings[name]!r} is not allowed. Allowed: {' or '.join(choices)}.")
+        for name, (low, high, allowed) in BOUNDS.items():
+            value = settings[name]
+            if not isinstance(value, int | float | Tensor) or not low <= value <= high:
+                raise ConfigError(f"{name} = {value!r} is not allowed. Allowed: {allowed}.")
+        super().add_param_group(param_group)
+        for param in self.param_groups[-1]["params"]:
+            mask = self._frozen.get(param)
+            self._free[param] = param.numel() - (0 if mask is None else int(mask.sum()))
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params = [param for param in group["params"] if param.grad is not None and self._free[param]]
+            if not group["polytope"]:
+                self._descend(params, group)
+            elif group["scope"] == "layer":
+                for param in params:
+                    self._approach([param], group)
+            elif params:
+                self._approach(params, group)
+        return loss
+
+    def polytopes(self, group: Mapping[str, Any]) -> dict[Tensor, KSparsePolytope]:
+        """The polytope of each parameter of a group, once it has taken its first step."""
+        return {param: self._polytope([param], group) for param in group["params"] if self._begun(param)}
+
+    def _polytope(self, params: list[Tensor], group: Mapping[str, Any]) -> KSparsePolytope:
+        together = params if group["scope"] == "layer" else [param for param in group["params"] if self._begun(param)]
+        return KSparsePolytope(self._count(together, group), self.state[params[0]]["radius"])
+
+    def _count(self, params: list[Tensor], group: Mapping[str, Any]) -> int:
+        """K of the polytope that the parameters share."""
+        share: float = group["k"]
+        return max(1, round(share * sum(self._free[param] for param in params)))
+
+    def _begun(self, param: Tensor) -> bool:
+        return "radius" in self.state.get(param, {})
+
+    def _approach(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """One Frank-Wolfe step of the vector that the parameters form together."""
+        if not all(self._begun(param) for param in params):
+            self._begin(params, group)
+        theta = _joined(params)
+        frozen = self._mask(params)
+        for param in params:
+            assert param.grad is not None
+            momentum = self.state[param]["momentum_buffer"]
+            if group["momentum_mode"] == "average":
+                momentum.lerp_(param.grad, 1 - group["momentum"])
+            else:
+                momentum.add_(param.grad)
+        direction = _joined([self.state[param]["momentum_buffer"] for param in params])
+        polytope = self._polytope(params, group)
+        vertex = polytope.lmo(direction, frozen)
+        eta = self._eta(group, polytope, direction, vertex, theta, frozen)
+        moved = torch.lerp(theta, vertex, eta)
+        _spread(params, moved if frozen is None else torch.where(frozen, theta, moved))
+
+    def _begin(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """Fix the radius by the weights of now, and pull them inside."""
+        theta, frozen = _joined(params), self._mask(params)
+        free = theta if frozen is None else theta.masked_fill(frozen, 0.0)
+        count = self._count(params, group)
+        radius = group["radius"]
+        if group["radius_scale"] == "norm":
+            size = float(free.norm()) or float(theta.norm())  # of the frozen ones where all others are zero
+            radius = radius * size / sqrt(count) or radius
+        for param in params:
+            self.state[param]["radius"] = radius
+            if "momentum_buffer" not in self.state[param]:
+                self.state[param]["momentum_buffer"] = torch.zeros_like(param)
+        if group["pull"]:
+            inside = KSparsePolytope(count, radius).pull_inside(free)
+            _spread(params, inside if frozen is None else torch.where(frozen, theta, inside))
+
+    def _eta(
+        self,
+        group: Mapping[str, Any],
+        polytope: KSparsePolytope,
+        direction: Tensor,
+        vertex: Tensor,
+        theta: Tensor,
+        frozen: Tensor | None,
+    ) -> float:
+        """The step: never beyond the vertex."""
+        eta: float = group["lr"]
+        if group["rescale"] == "diameter":
+            eta /= polytope.diameter
+        elif group["rescale"] == "gradient":
+            way = vertex - theta
+            if frozen is not None:
+                direction, way = direction.masked_fill(frozen, 0.0), way.masked_fill_(frozen, 0.0)
+            eta *= float(direction.norm() / way.norm().clamp(min=1e-12))
+        return min(eta, 1.0)
+
+    def _mask(self, params: list[Tensor]) -> Tensor | None:
+        if not any(param in self._frozen for param in params):
+            return None
+        return _joined([self._frozen.get(p, torch.zeros_like(p, dtype=torch.bool)) for p in params])
+
+    def _descend(self, params: list[Tensor], group: Mapping[str, Any]) -> None:
+        """SGD with momentum and weight decay."""
+        for param in params:
+            assert param.grad is not None
+            gradient = param.grad
+            if group["weight_decay"]:
+                gradient = gradient.add(param, alpha=group["weight_decay"])
+            if group["momentum"]:
+                state = self.state[param]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = gradient.clone()
+                else:
+                    state["momentum_buffer"].mul_(group["momentum"]).add_(gradient)
+                gradient = state["momentum_buffer"]
+            before = param.clone() if param in self._frozen else None
+            param.add_(gradient, alpha=-group["lr"])
+            if before is not None:
+                param.copy_(torch.where(self._frozen[param], before, param))
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    """One tensor as it is; several as one vector."""
+    return tensors[0] if len(tensors) == 1 else torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def _spread(params: list[Tensor], values: Tensor) -> None:
+    """Write a joined vector back."""
+    if len(params) == 1:
+        params[0].copy_(values)
+        return
+    for param, part in zip(params, torch.split(values, [param.numel() for param in params])):
+        param.copy_(part.view(param.shape))

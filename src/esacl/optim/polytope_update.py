@@ -1,0 +1,91 @@
+"""The update rule of EsaCL: Frank-Wolfe for the weights that will be pruned, SGD for everything else."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from esacl.nets.network import Network
+from esacl.optim.frank_wolfe import FrankWolfe
+from esacl.optim.update import SgdOptions, UpdateRule
+from esacl.options import option
+from esacl.types import Params
+
+LONGEST_STEP = 0.2  # η at the start of a very short phase: longer steps replace the weights instead of moving them
+
+
+@dataclass(frozen=True, slots=True)
+class PolytopeOptions(SgdOptions):
+    """Settings of Frank-Wolfe; `lr`, `momentum` and `weight_decay` are those of the parameters outside the polytope."""
+
+    k: float | None = option(
+        None, "K: share of a layer's free weights that a vertex moves (default: the backbone's own)", low=1e-6, high=1
+    )
+    radius: float | None = option(None, "τ: radius of the polytope (default: the backbone's own)", low=1e-9)
+    radius_scale: Literal["norm", "absolute"] = option("norm", "τ√K as a multiple of the layer's norm, or τ itself")
+    reach: float | None = option(None, "sum of all steps η of a task (default: the backbone's own)", low=1e-9)
+    eta: float | None = option(None, "η itself instead of the reach", low=1e-9, high=1)
+    averaging: float = option(0.9, "β of the averaged momentum", low=0, high=0.9999)
+    momentum_mode: Literal["average", "accumulate"] = option("average", "m ← βm + (1 − β)g, or m ← m + g (Eq. 15)")
+    rescale: Literal["none", "gradient", "diameter"] = option("none", "η raw, by the gradient, or by the diameter")
+    scope: Literal["layer", "global"] = option("layer", "a polytope for each layer, or one for all")
+    holds: Literal["weights", "all"] = option("weights", "what is in polytopes: prunable weights, or everything")
+    pull: bool = option(False, "bring the weights inside their polytope when a task starts")
+
+
+class PolytopeUpdate(UpdateRule):
+    """Stochastic Frank-Wolfe over K-sparse polytopes (Eq. 12, 13, 15).
+
+    Deviation: only prunable weights are in polytopes, and radius and steps are relative (docs/decisions.md).
+    """
+
+    Options: ClassVar[type[Any]] = PolytopeOptions
+    rates: ClassVar[dict[str, float]] = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.03, "resnet18": 0.03}
+    shares: ClassVar[dict[str, float]] = {"mlp": 0.05, "cnn": 0.01, "resnet10": 0.01, "resnet18": 0.01}
+    radii: ClassVar[dict[str, float]] = {"mlp": 0.5, "cnn": 2.0, "resnet10": 2.0, "resnet18": 2.0}
+    reaches: ClassVar[dict[str, float]] = {"mlp": 8.0, "cnn": 8.0, "resnet10": 8.0, "resnet18": 8.0}
+
+    @classmethod
+    def defaults(cls, backbone: str) -> dict[str, Any]:
+        """What is right for a backbone, for options left open."""
+        polytope = {"k": cls.shares[backbone], "radius": cls.radii[backbone], "reach": cls.reaches[backbone]}
+        return {**super().defaults(backbone), **polytope}
+
+    @property
+    def remedy(self) -> str:
+        """What to do when training diverges."""
+        return (
+            f"Use a smaller update.radius than {self.options.radius:g}, a smaller update.reach (or eta), "
+            f"or a smaller --lr than {self.options.lr:g}."
+        )
+
+    def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
+        """Two groups: polytopes and SGD."""
+        options = self.options
+        inside = net.partition.prunable if options.holds == "weights" else tuple(net.stored)
+        outside = [value for name, value in net.stored.items() if name not in inside]
+        polytope = {
+            "params": [net.stored[name] for name in inside],
+            "lr": options.eta if options.eta is not None else self.first_step(steps),
+            "momentum": options.averaging,
+        }
+        plain = {"params": [*outside, *net.extra.values()], "polytope": False}
+        return FrankWolfe(
+            [polytope, plain] if plain["params"] else [polytope],
+            lr=options.lr,
+            k=options.k,
+            radius=options.radius,
+            radius_scale=options.radius_scale,
+            scope=options.scope,
+            momentum=options.momentum,
+            momentum_mode=options.momentum_mode,
+            rescale=options.rescale,
+            pull=options.pull,
+            weight_decay=options.weight_decay,
+            frozen={net.stored[name]: mask for name, mask in frozen.items()},
+        )
+
+    def first_step(self, steps: int) -> float:
+        """η at the start of a phase, such that all its steps add up to the reach where there are enough of them."""
+        full = (steps + 1) / 2 if self.options.schedule == "cosine" else steps  # that so many full ones add up to
+        return min(float(self.options.reach / full), LONGEST_STEP)

@@ -1,0 +1,59 @@
+"""Presets: settings of a paper by name, under whatever else is given."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from esacl.errors import unknown_name
+
+PAPER: dict[str, Any] = {
+    "net": {"backbone": "resnet18"},
+    "objective": {"buffer": 500},
+    "gradient": {"ascent": "total"},
+    "update": {
+        "radius_scale": "absolute",
+        "momentum_mode": "accumulate",
+        "schedule": "constant",
+        "pull": False,
+    },
+    "selection": {"keep": 0.4, "rule": "loss", "ranking": "reuse"},
+}
+"""What the authors' settings have in common: the whole algorithm, with an absolute radius and a constant step."""
+
+PAPER_STREAMS: dict[str, Any] = {
+    "split-cifar10": {
+        "train": {"epochs": 50},
+        "gradient": {"rho": 0.05},
+        "update": {"radius": 5.0, "k": 0.05, "eta": 0.01, "lr": 0.01},
+    },
+    "split-cifar100": {
+        "train": {"epochs": 80},
+        "gradient": {"rho": 0.5},
+        "update": {"radius": 8.0, "k": 0.1, "eta": 0.1, "lr": 0.1},
+    },
+    "split-tinyimagenet": {
+        "train": {"epochs": 100},
+        "gradient": {"rho": 0.1},
+        "update": {"radius": 8.0, "k": 0.08, "eta": 0.01, "lr": 0.01},
+    },
+}
+"""What differs between data sets; other streams take the settings of Split CIFAR-10 and their own network."""
+
+PRESETS = ("paper",)
+
+
+def settings_of(preset: str, stream: str) -> dict[str, Any]:
+    """The tables of a preset for a stream."""
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    own = PAPER_STREAMS.get(stream, PAPER_STREAMS["split-cifar10"])
+    tables = {name: {**PAPER.get(name, {}), **own.get(name, {})} for name in {**PAPER, **own}}
+    if stream not in PAPER_STREAMS:
+        del tables["net"]
+    return tables
+
+
+def with_preset(preset: str, stream: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of settings over those of a preset."""
+    under = settings_of(preset, stream)
+    tables = {name: {**under[name], **given.get(name, {})} for name in under}
+    return {**given, **tables}

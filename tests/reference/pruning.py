@@ -1,0 +1,41 @@
+"""Naïve twin of one-shot pruning: every weight in one Python list, sorted."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from torch import Tensor
+
+Place = tuple[str, int]  # a parameter's name, and where in it
+
+
+def keep(
+    weights: Mapping[str, Tensor],
+    kept: set[Place],
+    level: float,
+    task: int,
+    tasks: int,
+    quota: str = "even",
+    ratio: float = 0.5,
+    scope: str = "global",
+) -> set[Place]:
+    """The weights that are kept when a task ends, given those that were kept before."""
+    groups = [list(weights)] if scope == "global" else [[name] for name in weights]
+    result = set(kept)
+    for names in groups:
+        sizes = {(name, at): abs(size) for name in names for at, size in enumerate(weights[name].flatten().tolist())}
+        own = {place for place in kept if place in sizes}
+        free = [place for place in sizes if place not in own and sizes[place] != 0]
+        free.sort(key=lambda place: -sizes[place])  # stable: among equal ones those that come first
+        budget = round((1 - level) * len(sizes))
+        result.update(free[: allowance(budget, task, tasks, quota, ratio) - len(own)])
+    return result
+
+
+def allowance(budget: int, task: int, tasks: int, quota: str, ratio: float) -> int:
+    """Weights that may be kept after a task, task by task."""
+    if quota == "literal" or task == tasks - 1:
+        return budget
+    left = Fraction(budget)
+    for _ in range(task + 1):
+        left -= Fraction(budget, tasks) if quota == "even" else left * Fraction(ratio)
+    return round(budget - left)
