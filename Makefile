@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench bench-step bench-growth clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/%/NAME/; s/^([a-zA-Z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.runtime ## train on the embedded stream in under a minute and print where the report is
-	$(BIN)/esacl run --method der++ --stream split-digits --epochs 10 --buffer 50 --out runs/demo --overwrite
+demo: $(VENV)/.runtime ## train EsaCL on the embedded stream in under a minute and print where the report is
+	$(BIN)/esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --epochs 10 --buffer 50 \
+		--out runs/demo --overwrite
 
 test: $(VENV)/.dev ## run every test, with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term
@@ -31,6 +32,12 @@ bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, 
 
 study-%: $(VENV)/.runtime ## train the rows of recipes/NAME.toml, as far as they are missing, and tabulate them
 	$(BIN)/python benchmarks/study.py recipes/$*.toml
+
+bench-step: $(VENV)/.dev ## measure what a step of EsaCL costs against dense SGD and full SAM
+	$(BIN)/python benchmarks/step_cost.py
+
+bench-growth: $(VENV)/.dev ## measure time and memory in the 50th task against the first
+	$(BIN)/python benchmarks/growth.py
 
 clean: ## remove the environment and caches (runs/ stays)
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -40,9 +40,9 @@ class PolytopeUpdate(UpdateRule):
     """
 
     Options: ClassVar[type[Any]] = PolytopeOptions
-    rates: ClassVar[dict[str, float]] = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.03, "resnet18": 0.03}
+    rates: ClassVar[dict[str, float]] = {"mlp": 0.01, "cnn": 0.03, "resnet10": 0.03, "resnet18": 0.03}
     shares: ClassVar[dict[str, float]] = {"mlp": 0.05, "cnn": 0.01, "resnet10": 0.01, "resnet18": 0.01}
-    radii: ClassVar[dict[str, float]] = {"mlp": 0.5, "cnn": 2.0, "resnet10": 2.0, "resnet18": 2.0}
+    radii: ClassVar[dict[str, float]] = {"mlp": 0.35, "cnn": 2.0, "resnet10": 2.0, "resnet18": 2.0}
     reaches: ClassVar[dict[str, float]] = {"mlp": 8.0, "cnn": 8.0, "resnet10": 8.0, "resnet18": 8.0}
 
     @classmethod
