@@ -168,3 +168,10 @@ def test_a_step_moves_every_parameter_and_leaves_weights_inside_their_polytopes(
     together = torch.cat([param.detach().flatten() for param in polytopes])
     for param, polytope in polytopes.items():
         assert polytope.contains(param.detach() if scope == "layer" else together)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(1, 0.0), (10, 0.0), (20, 0.5), (100, 0.9), (1000, 0.99)])
+def test_the_momentum_looks_back_on_the_window_however_long_a_task_is(steps: int, expected: float) -> None:
+    group = built(network(), rule(window=0.1), steps=steps).param_groups[0]
+    assert group["momentum"] == pytest.approx(expected)
+    assert built(network(), rule(averaging=0.3), steps=steps).param_groups[0]["momentum"] == 0.3

@@ -19,16 +19,33 @@ def keep(
     scope: str = "global",
 ) -> set[Place]:
     """The weights that are kept when a task ends, given those that were kept before."""
-    groups = [list(weights)] if scope == "global" else [[name] for name in weights]
+    groups = [[name] for name in weights] if scope == "layer" else [list(weights)]
     result = set(kept)
     for names in groups:
         sizes = {(name, at): abs(size) for name in names for at, size in enumerate(weights[name].flatten().tolist())}
         own = {place for place in kept if place in sizes}
         free = [place for place in sizes if place not in own and sizes[place] != 0]
-        free.sort(key=lambda place: -sizes[place])  # stable: among equal ones those that come first
+        score = {place: sizes[place] for place in free}
+        if scope == "adaptive":
+            score = {place: relative(place, free, sizes) for place in free}
+        free.sort(key=lambda place: -score[place])  # stable: among equal ones those that come first
         budget = round((1 - level) * len(sizes))
         result.update(free[: allowance(budget, task, tasks, quota, ratio) - len(own)])
     return result
+
+
+def relative(place: Place, free: list[Place], sizes: Mapping[Place, float]) -> float:
+    """Square of a weight over those of its layer's free weights that are left when it goes, itself included.
+
+    Smaller ones go before it; among equal ones those that come first go first.
+    """
+    name, at = place
+    left = [
+        sizes[other] ** 2
+        for other in free
+        if other[0] == name and (sizes[other] > sizes[place] or (sizes[other] == sizes[place] and other[1] >= at))
+    ]
+    return sizes[place] ** 2 / sum(left)
 
 
 def allowance(budget: int, task: int, tasks: int, quota: str, ratio: float) -> int:

@@ -17,7 +17,7 @@ from tests.sparsity.strategies import count, places, prunable, pruning, scramble
 
 
 @pytest.mark.parametrize("decimals", [None, 1])
-@pytest.mark.parametrize("scope", ["global", "layer"])
+@pytest.mark.parametrize("scope", ["adaptive", "global", "layer"])
 @pytest.mark.parametrize("quota", QUOTAS)
 def test_the_kept_weights_agree_with_the_naive_twin_after_every_task(
     quota: str, scope: str, decimals: int | None
@@ -53,13 +53,13 @@ def test_the_kept_weights_agree_with_the_naive_twin_after_every_trained_task(bac
     expected: set[tuple[str, int]] = set()
     assert len(seen) == 3
     for index, (before, kept) in enumerate(seen):
-        expected = keep(before, expected, 0.8, index, 3)
+        expected = keep(before, expected, 0.8, index, 3, scope="adaptive")
         assert kept == expected
 
 
 @given(
     st.sampled_from(QUOTAS),
-    st.sampled_from(["global", "layer"]),
+    st.sampled_from(["adaptive", "global", "layer"]),
     st.floats(0, 0.9999),
     st.integers(1, 6),
     st.integers(1, 6),
@@ -96,6 +96,19 @@ def test_layers_compete_only_where_the_scope_is_global() -> None:
     assert shares["layer"] == {"backbone.first.weight": 0.5, "backbone.second.weight": 0.5}
     assert shares["global"]["backbone.first.weight"] > 0.5
     assert shares["global"]["backbone.second.weight"] == 0
+
+
+def test_adaptive_competition_does_not_depend_on_the_scale_of_a_layer() -> None:
+    shares = []
+    for scale in (0.01, 1, 100):
+        net = small()
+        with torch.no_grad():
+            net.stored["backbone.first.weight"].mul_(scale)
+        strategy = pruning(net, tasks=1, level=0.5, scope="adaptive")
+        strategy.end_task(net, task(0), None)
+        shares.append(strategy.density(net))
+    assert shares[0] == shares[1] == shares[2]
+    assert len(set(shares[0].values())) == 2, "layers do compete"
 
 
 @pytest.mark.parametrize("backbone", ["mlp", "cnn"])

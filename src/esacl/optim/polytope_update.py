@@ -25,7 +25,8 @@ class PolytopeOptions(SgdOptions):
     radius_scale: Literal["norm", "absolute"] = option("norm", "τ√K as a multiple of the layer's norm, or τ itself")
     reach: float | None = option(None, "sum of all steps η of a task (default: the backbone's own)", low=1e-9)
     eta: float | None = option(None, "η itself instead of the reach", low=1e-9, high=1)
-    averaging: float = option(0.9, "β of the averaged momentum", low=0, high=0.9999)
+    window: float = option(0.1, "share of a task's steps that the averaged momentum looks back on", low=0, high=1)
+    averaging: float | None = option(None, "β of the averaged momentum instead of the window", low=0, high=0.9999)
     momentum_mode: Literal["average", "accumulate"] = option("average", "m ← βm + (1 − β)g, or m ← m + g (Eq. 15)")
     rescale: Literal["none", "gradient", "diameter"] = option("none", "η raw, by the gradient, or by the diameter")
     scope: Literal["layer", "global"] = option("layer", "a polytope for each layer, or one for all")
@@ -67,7 +68,7 @@ class PolytopeUpdate(UpdateRule):
         polytope = {
             "params": [net.stored[name] for name in inside],
             "lr": options.eta if options.eta is not None else self.first_step(steps),
-            "momentum": options.averaging,
+            "momentum": options.averaging if options.averaging is not None else self.average_over(steps),
         }
         plain = {"params": [*outside, *net.extra.values()], "polytope": False}
         return FrankWolfe(
@@ -84,6 +85,10 @@ class PolytopeUpdate(UpdateRule):
             weight_decay=options.weight_decay,
             frozen={net.stored[name]: mask for name, mask in frozen.items()},
         )
+
+    def average_over(self, steps: int) -> float:
+        """β of an average that looks back on the window: 1 − 1 / (number of steps in it)."""
+        return min(0.9999, 1 - 1 / max(1.0, float(self.options.window) * steps))
 
     def first_step(self, steps: int) -> float:
         """η at the start of a phase, such that all its steps add up to the reach where there are enough of them."""

@@ -24,7 +24,10 @@ class EsaclOptions(DenseOptions):
     level: float = option(0.8, "share of the prunable weights that are zero after the last task", low=0, high=0.9999)
     quota: Literal["even", "geometric", "literal"] = option("even", "how the tasks share the weights that are kept")
     ratio: float = option(0.5, "geometric quota: share of what is left that a task takes", low=0.001, high=0.999)
-    scope: Literal["global", "layer"] = option("global", "magnitudes compete over all layers, or within each")
+    scope: Literal["adaptive", "global", "layer"] = option(
+        "adaptive",
+        "magnitudes compete over all layers, relative to what larger ones leave of theirs; or plainly; or within each",
+    )
     expand: Literal["kaiming", "zero"] = option("kaiming", "how free weights start into the next task")
     recalibrate: Literal["no", "mixed", "memory"] = option(
         "memory", "BatchNorm statistics anew after pruning: from the task's images and the memory, or the memory alone"
@@ -93,7 +96,10 @@ class Esacl(SparsityStrategy):
         """Masks of the free weights that this task may keep."""
         if self.options.scope == "layer":
             return {name: largest(size, self._quota([name], task)) for name, size in sizes.items()}
-        masks = largest_of_all(list(sizes.values()), self._quota(list(sizes), task))
+        scores = (
+            [adaptive_scores(size) for size in sizes.values()] if self.options.scope == "adaptive" else sizes.values()
+        )
+        masks = largest_of_all(list(scores), self._quota(list(sizes), task))
         return dict(zip(sizes, masks))
 
     def _quota(self, names: list[str], task: int) -> int:
@@ -112,3 +118,18 @@ class Esacl(SparsityStrategy):
         for name, mask in self.kept.items():
             mask.copy_(state["kept"][name])
         self._any = any(bool(kept.any()) for kept in self.kept.values())
+
+
+def adaptive_scores(sizes: Tensor) -> Tensor:
+    """Square of each magnitude over the sum of the squares that are not smaller (LAMP; Lee et al. 2021).
+
+    The loss that pruning causes in a layer, relative to what would be left of it: comparable between layers.
+
+    >>> adaptive_scores(torch.tensor([1.0, 2.0, 1.0]))
+    tensor([0.1667, 1.0000, 0.2000], dtype=torch.float64)
+    """
+    ordered, order = sizes.flatten().double().square().sort(stable=True)
+    left = ordered.flip(0).cumsum(0).flip(0)
+    scores = torch.empty_like(ordered)
+    scores[order] = ordered / left.clamp(min=torch.finfo(torch.float64).tiny)
+    return scores.view(sizes.shape)
