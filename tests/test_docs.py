@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from esacl.cli import app
+from esacl.options import helps
 from esacl.recipes import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,31 @@ def test_the_python_of_the_readme_runs_as_one_session(tmp_path, monkeypatch, cap
     assert "when the task is known" in told
     assert "after task 3" in told
     assert session["results"].class_il > 0.6
+
+
+def test_the_python_of_the_method_pages_runs():
+    ran = 0
+    for page in sorted((ROOT / "docs" / "methods").glob("*.md")):
+        for block in blocks(page, "python"):
+            exec(block, {})
+            ran += 1
+    assert ran >= 1
+
+
+def test_every_option_that_the_page_of_esacl_names_is_one_and_has_the_default_it_says():
+    text = (ROOT / "docs" / "methods" / "esacl.md").read_text(encoding="utf-8")
+    method = METHODS["esacl-der++"]
+    named = set(re.findall(r"`((?:sparsity|gradient|selection|update)\.\w+)", text))
+    assert len(named) >= 20
+    for path in named:
+        slot, _, name = path.partition(".")
+        assert name in method.options(slot), path
+    rows = re.findall(r"^\| (?:`--[\w]+` \()?`(\w+)\.(\w+)`\)? \| ([^|]+) \|", text, flags=re.MULTILINE)
+    assert len(rows) >= 12
+    for slot, name, shown in rows:
+        default = helps(method.part(slot).Options)[name][0]
+        expected = "by backbone" if default is None else str(default).lower()
+        assert shown.strip("` ") == expected or float(shown) == default, f"{slot}.{name}"
 
 
 def test_the_first_two_commands_of_the_readme_are_demo_and_test():

@@ -9,14 +9,30 @@ if TYPE_CHECKING:
     from esacl.artifacts import Results
     from esacl.config import Config
     from esacl.errors import EsaclError
+    from esacl.optim.frank_wolfe import FrankWolfe
+    from esacl.optim.polytope import KSparsePolytope
     from esacl.runner import resume, run
     from esacl.streams import Stream, from_arrays, open_stream
 
-__all__ = ["Config", "EsaclError", "Results", "Stream", "__version__", "from_arrays", "open_stream", "resume", "run"]
+__all__ = [
+    "Config",
+    "EsaclError",
+    "FrankWolfe",
+    "KSparsePolytope",
+    "Results",
+    "Stream",
+    "__version__",
+    "from_arrays",
+    "open_stream",
+    "resume",
+    "run",
+]
 
 _HOMES = {
     "Config": "config",
     "EsaclError": "errors",
+    "FrankWolfe": "optim.frank_wolfe",
+    "KSparsePolytope": "optim.polytope",
     "Results": "artifacts",
     "Stream": "streams",
     "from_arrays": "streams",
