@@ -63,6 +63,8 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables[name] = draw(tables_of(record, **fixed))
     for slot in sorted(SLOTS, key=lambda slot: slot != "sparsity"):  # first the slot that switches others off
         tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
+    for slot, name in (("update", "eta"), ("update", "averaging"), ("selection", "redundant"), ("gradient", "every")):
+        tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
     return tables
 
 

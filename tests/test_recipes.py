@@ -19,12 +19,10 @@ from esacl.recipes import (
     METHODS,
     Method,
     build_parts,
-    check_composition,
     combine,
     method,
     resolve,
 )
-from esacl.selection.base import DataSelector
 from esacl.selection.ranked import Ranked
 from esacl.sparsity.base import Dense
 from esacl.sparsity.esacl import Esacl
@@ -40,12 +38,8 @@ def switched_off(*switches: str) -> dict[str, bool]:
     return dict.fromkeys(switches, False)
 
 
-class NeedsAscent(DataSelector):
-    needs_ascent = True
-
-
 class Ascending(GradientRule):
-    ascends = True
+    """A rule of another name."""
 
 
 @pytest.mark.parametrize(("given", "meant"), [("derpp", "der++"), ("fine-tune", "finetune"), ("err", "er")])
@@ -108,16 +102,51 @@ def test_methods_that_fill_different_slots_combine() -> None:
     assert both.part("update") is DEFAULT_PARTS["update"]
 
 
-def test_a_selection_for_the_ascent_needs_a_gradient_rule_that_ascends() -> None:
-    with pytest.raises(ConfigError, match=r"the selection NeedsAscent .* but the gradient rule GradientRule has none"):
-        check_composition("odd", Method("odd", {"selection": NeedsAscent}))
-    check_composition("even", Method("even", {"selection": NeedsAscent, "gradient": Ascending}))
+IDLE = {"keep": 0.4, "redundant": False}
+NOTHING_TO_KEEP_FROM = [
+    {"selection": IDLE},
+    {"selection": IDLE, "gradient": {"rho": 0.0}},
+    {"selection": {**IDLE, "support": False}, "gradient": {"rho": 0.1}},
+    {"selection": IDLE, "sparsity": {"sharpness": False}},
+]
 
 
-def test_a_composition_that_means_nothing_is_refused_when_the_run_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "odd", Method("odd", {"selection": NeedsAscent}))
-    with pytest.raises(ConfigError, match="odd: the selection NeedsAscent"):
-        resolve(Config("odd"), STREAM)
+@pytest.mark.parametrize("options", NOTHING_TO_KEEP_FROM)
+def test_a_share_to_keep_with_nothing_to_keep_it_from_is_refused_with_a_remedy(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"esacl-er: selection\.keep = 0\.4 selects nothing: .*Leave --keep out"):
+        resolve(Config("esacl-er", options=options), STREAM)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"selection": {"keep": 0.4}},
+        {"selection": {"redundant": False}},
+        {"selection": IDLE, "gradient": {"rho": 0.1}},
+        {"selection": {"keep": 0.4, "support": False}, "gradient": {"rho": 0.1}},
+    ],
+)
+def test_each_kind_of_selection_is_accepted_where_it_selects_something(options: dict[str, object]) -> None:
+    assert resolve(Config("esacl-er", options=options), STREAM).options["selection"]["rule"] == "random"
+
+
+def test_a_direction_is_re_used_only_where_both_gradients_are_of_the_same_loss_on_the_same_examples() -> None:
+    assert resolve(Config("esacl", options={"gradient": {"every": 3}}), STREAM).options["gradient"]["ascent"] == "total"
+    assert resolve(Config("esacl"), STREAM).options["gradient"]["ascent"] == "fit"
+    with pytest.raises(ConfigError, match=r"gradient\.ascent must be 'total', but 'fit' was given\. Leave"):
+        resolve(Config("esacl", options={"gradient": {"every": 3, "ascent": "fit"}}), STREAM)
+    apart = {"gradient": {"every": 2, "rho": 0.1}, "selection": {"keep": 0.5, "support": False}}
+    with pytest.raises(ConfigError, match=r"selection\.support and selection\.redundant differ\. Set both alike"):
+        resolve(Config("esacl", options=apart), STREAM)
+
+
+@pytest.mark.parametrize(("one", "other"), [("reach", "eta"), ("window", "averaging")])
+def test_two_forms_of_the_same_setting_are_refused_and_one_leaves_the_other_open(one: str, other: str) -> None:
+    with pytest.raises(ConfigError, match=rf"update\.{one} = 0\.5 and update\.{other} = 0\.25 are two forms"):
+        resolve(Config("esacl", options={"update": {one: 0.5, other: 0.25}}), STREAM)
+    resolved = resolve(Config("esacl", options={"update": {other: 0.25}}), STREAM)
+    assert resolved.options["update"][one] is None
+    assert resolve(resolved, STREAM) == resolved
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -126,7 +155,7 @@ def test_resolving_spells_out_every_setting_and_changes_nothing_the_second_time(
     for slot in SLOTS:
         assert set(resolved.options.get(slot, {})) == {f.name for f in fields(method(name).part(slot).Options)}
     assert resolved.net == NetConfig("mlp", 256)
-    assert resolved.options["update"]["lr"] == method(name).part("update").defaults("mlp")["lr"]
+    assert resolved.options["update"]["lr"] == method(name).part("update").rates["mlp"]
     assert resolve(resolved, STREAM) == resolved
 
 
@@ -144,7 +173,7 @@ def test_resolving_keeps_what_was_given() -> None:
 def test_every_backbone_has_defaults_of_its_own(rule: type[UpdateRule], backbone: str) -> None:
     name = "esacl" if rule is PolytopeUpdate else "er"
     resolved = resolve(Config(name, net=NetConfig(backbone)), stream(shape=(3, 16, 16)))
-    suited = rule.defaults(backbone)
+    suited = rule.defaults(backbone, dict.fromkeys(("eta", "averaging")))
     assert suited.keys() >= {"lr"}
     assert {key: resolved.options["update"][key] for key in suited} == suited
     given = dict.fromkeys(suited, 0.25)
@@ -263,13 +292,6 @@ def test_a_misspelt_option_of_a_part_that_is_switched_off_is_still_unknown() -> 
 def test_a_switch_takes_true_or_false(value: object) -> None:
     with pytest.raises(ConfigError, match=r"sparsity\.sharpness = .* is not allowed\. Allowed: true or false\."):
         resolve(Config("esacl-er", options={"sparsity": {"sharpness": value}}), STREAM)
-
-
-def test_a_selection_for_the_ascent_is_refused_where_the_ascent_is_switched_off() -> None:
-    row = Method("odd", {"selection": NeedsAscent, "gradient": Ascending}, {"sparsity.sharpness": "gradient"})
-    check_composition("odd", row.switched({}))
-    with pytest.raises(ConfigError, match="the gradient rule GradientRule has none"):
-        check_composition("odd", row.switched({"sparsity": {"sharpness": False}}))
 
 
 def test_parts_without_options_have_none_to_spell_out() -> None:

@@ -8,7 +8,7 @@ class EsaclError(Exception):
     """Base of every error that is shown to people as one message, without a traceback."""
 
 
-class ConfigError(EsaclError):
+class ConfigError(EsaclError, ValueError):
     """A setting, a name or a composition that cannot be run."""
 
 

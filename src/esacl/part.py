@@ -1,5 +1,6 @@
 """What every replaceable part of a step has in common: options, context, and state that can be saved."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from esacl.nets.network import Network
@@ -17,9 +18,14 @@ class Part:
         self.context = context
 
     @classmethod
-    def defaults(cls, backbone: str) -> dict[str, Any]:
-        """Values of options that were left open (None) and whose right value depends on the backbone."""
+    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of options that were left open (None) and whose right value depends on the backbone or on others."""
         return {}
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """What is wrong with the options of all slots together, and what to do; asked before anything trains."""
+        return None
 
     def attach(self, net: Network) -> None:
         """Meet the network, before anything is trained or restored."""

@@ -38,6 +38,9 @@ PAPER_STREAMS: dict[str, Any] = {
 }
 """What differs between data sets; other streams take the settings of Split CIFAR-10 and their own network."""
 
+OTHER_FORMS = (("update", "eta", "reach"),)
+"""Settings of a preset that another setting replaces: (slot, the preset's, the other)."""
+
 PRESETS = ("paper",)
 
 
@@ -53,7 +56,10 @@ def settings_of(preset: str, stream: str) -> dict[str, Any]:
 
 
 def with_preset(preset: str, stream: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables of settings over those of a preset."""
+    """Tables of settings over those of a preset; where the same thing is given in another form, that wins too."""
     under = settings_of(preset, stream)
     tables = {name: {**under[name], **given.get(name, {})} for name in under}
+    for slot, name, other in OTHER_FORMS:
+        if other in given.get(slot, {}) and name not in given[slot]:
+            tables[slot].pop(name, None)
     return {**given, **tables}

@@ -1,6 +1,7 @@
 """The k largest of many values, exactly k of them: for vertices, for pruning and for data selection."""
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ def largest(values: Tensor, k: int) -> Tensor:
     threshold = kth_largest(values, k)
     chosen = values >= threshold
     surplus = int(chosen.sum()) - k
+    if surplus < 0:  # what is not a number compares with nothing: it ranks first, so that it does not go unnoticed
+        return largest(values.nan_to_num(nan=inf, posinf=inf), k)
     if surplus:
         ties = (values == threshold).nonzero()[-surplus:]
         chosen[tuple(ties.T)] = False

@@ -109,9 +109,12 @@ def method(name: str) -> Method:
 def check_settings(config: Config) -> dict[str, dict[str, Any]]:
     """Options of every slot, defaults included; what cannot be run is told here, before any data are read."""
     chosen = method(config.method).switched(config.options)
-    check_composition(config.method, chosen)
     check_backbone(config.net.backbone)
-    return {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+    options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+    for slot in SLOTS:
+        if problem := chosen.part(slot).problem(options):
+            raise ConfigError(f"{config.method}: {problem}")
+    return options
 
 
 def resolve(config: Config, stream: Stream) -> Config:
@@ -120,7 +123,7 @@ def resolve(config: Config, stream: Stream) -> Config:
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape)
     chosen = method(config.method).switched(options)
     for slot, values in options.items():
-        suited = chosen.part(slot).defaults(backbone)
+        suited = chosen.part(slot).defaults(backbone, values)
         values.update({name: suited[name] for name, value in values.items() if value is None and name in suited})
     return replace(
         config,
@@ -138,16 +141,6 @@ def build_parts(config: Config, context: Context) -> Parts:
         part = chosen.part(slot)
         built[slot] = part(parse(part.Options, config.options.get(slot, {}), slot), context)
     return Parts(**built)
-
-
-def check_composition(name: str, chosen: Method) -> None:
-    """Refuse combinations that mean nothing, before anything trains."""
-    selection, gradient = chosen.part("selection"), chosen.part("gradient")
-    if getattr(selection, "needs_ascent", False) and not getattr(gradient, "ascends", False):
-        raise ConfigError(
-            f"{name}: the selection {selection.__name__} picks examples for an ascent step, but the gradient rule "
-            f"{gradient.__name__} has none. Use a sharpness-aware gradient rule, or another selection."
-        )
 
 
 def _setting(options: Mapping[str, Mapping[str, Any]], path: str) -> Any:

@@ -26,6 +26,7 @@ class Batch:
     y: Tensor  # [B] column of the true class
     task: Tensor  # [B] task of the true class
     index: Tensor  # [B] position in the task's training examples
+    drawn: Tensor | None = None  # labels of the batch that this is a part of; None for a whole one
 
     def __len__(self) -> int:
         return len(self.y)
@@ -43,7 +44,8 @@ class Batch:
     def take(self, rows: Tensor) -> "Batch":
         """The examples at `rows`."""
         views = tuple(view[rows] for view in self.views)
-        return Batch(views, self.raw[rows], self.y[rows], self.task[rows], self.index[rows])
+        drawn = self.y if self.drawn is None else self.drawn
+        return Batch(views, self.raw[rows], self.y[rows], self.task[rows], self.index[rows], drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Trace:
     """What a step computed at θ; nobody computes it again."""
 
     batch: Batch
-    outputs: Outputs  # detached; of all views
+    outputs: Outputs  # detached; of all views where all rows were seen, else of the first
     fit: Tensor  # detached fit loss of each example that was seen
     loss: Tensor  # [] detached: what was minimised
     updated: int  # examples of the batch in the update set

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from esacl import recipes
-from esacl.config import TrainConfig
+from esacl.config import NetConfig, TrainConfig
 from esacl.objectives.base import Objective
 from esacl.objectives.er import Er
 from esacl.training.checkpoint import Checkpoints
@@ -33,10 +33,11 @@ def build(method, seed=0, epochs=2, augment=True, **train):
     if COMPOSITIONS[method].part("objective").joint:
         of = of.joint()
     options = dict(SETTINGS.get(method, {}))
+    net = options.pop("net", NetConfig("mlp", 16))
     if issubclass(COMPOSITIONS[method].part("objective"), Er):
         options["objective"] = {"buffer": 20}
     settings = TrainConfig(epochs=epochs, batch_size=8, **train)
-    return trainer(method, options=options, of=of, seed=seed, train=settings)
+    return trainer(method, options=options, of=of, seed=seed, train=settings, net=net)
 
 
 def global_generators():
@@ -155,7 +156,8 @@ def test_it_is_described(method):
 def test_what_is_saved_is_what_was_evaluated(method):
     """The effective weights alone, in a plain network without any part, answer as the trained composition does."""
     trained = finish(build(method))
-    plain = finish(build("finetune", epochs=1)).net
+    plain = build(method).net
+    plain.view = None
     plain.model.load_state_dict(trained.net.effective_state())
     x = trained.stream.inputs.plain(trained.stream.tasks[0].test.x)
     with trained.net.inference(), plain.inference():

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from esacl.config import NetConfig
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
@@ -137,11 +138,20 @@ class Adam(UpdateRule):
 
 MASK = Method("toy mask", {"sparsity": RandomMask, "constraint": StillBiases})
 SELECT = Method("toy selection", {"selection": HardHalf, "gradient": SteepGradient, "update": Adam})
-SMALL_STEPS = {"update": {"reach": 0.2, "k": 0.2}, "sparsity": {"level": 0.5}}  # a task has no more than 24 steps
+SMALL_STEPS = {  # a task has no more than 24 steps
+    "update": {"reach": 0.2, "k": 0.2, "radius": 2.0, "averaging": 0.9, "lr": 0.03},
+    "sparsity": {"level": 0.5},
+}
 SETTINGS = {
     **dict.fromkeys(("esacl", "esacl-er", "esacl-der++"), SMALL_STEPS),
     "esacl-der++ sharp": {**SMALL_STEPS, "gradient": {"rho": 0.1, "ascent": "total"}},
     "esacl-der++ every-other": {**SMALL_STEPS, "gradient": {"rho": 0.1, "every": 2}, "selection": {"keep": 0.5}},
+    "esacl-der++ convolutional": {  # BatchNorm, channels-last, sums over whole layers
+        "net": NetConfig("cnn", 8),
+        "update": {"rescale": "gradient", "reach": 2.0, "k": 0.05, "radius": 1.0},
+        "sparsity": {"level": 0.2},
+        "gradient": {"rho": 0.02},
+    },
     "esacl-der++ random": {**SMALL_STEPS, "selection": {"keep": 0.5}},
     **{
         f"esacl-der++ {ranking}": {

@@ -107,3 +107,15 @@ def test_the_task_is_part_of_the_state(method: str) -> None:
 def test_only_mtl_trains_all_tasks_at_once() -> None:
     joint = {name for name in ("finetune", "mtl", "er", "der++") if objective(name).joint}
     assert joint == {"mtl"}
+
+
+def test_the_mask_of_a_part_of_a_batch_is_that_of_the_whole_batch() -> None:
+    masked, examples = objective("finetune", "batch"), batch()
+    assert examples.y.unique().numel() == 2
+    alone = examples.take((examples.y == examples.y[0]).nonzero().squeeze(1)[:2])
+    assert alone.y.unique().numel() == 1
+    equal = torch.zeros(2, 6)
+    expected = torch.full((2,), 2.0).log()
+    torch.testing.assert_close(masked.fit_loss(outputs_of(equal), alone), expected)
+    again = alone.take(torch.tensor([0]))
+    torch.testing.assert_close(masked.fit_loss(outputs_of(equal[:1]), again), expected[:1])

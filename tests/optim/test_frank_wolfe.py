@@ -554,3 +554,56 @@ def test_it_learns_by_itself_and_what_it_learns_survives_pruning_unlike_with_sgd
     assert lost["frank-wolfe"] < 0.02
     assert lost["sgd"] > 0.08
     assert rise["frank-wolfe"] < rise["sgd"] / 5
+
+
+@pytest.mark.parametrize("rescale", ["none", "gradient", "diameter"])
+def test_a_learning_rate_that_is_a_tensor_stays_as_it_is(rescale: str) -> None:
+    rate, weight = torch.tensor(0.1), torch.nn.Parameter(torch.randn(20, generator=torch.Generator().manual_seed(0)))
+    optimizer = FrankWolfe([weight], lr=rate, rescale=rescale)
+    for _ in range(3):
+        weight.grad = torch.ones(20)
+        optimizer.step()
+    assert rate.item() == pytest.approx(0.1)
+
+
+def test_what_is_not_a_number_does_not_go_unnoticed() -> None:
+    weight = torch.nn.Parameter(torch.ones(20))
+    optimizer = FrankWolfe([weight], lr=0.1, k=0.1)
+    weight.grad = torch.full((20,), torch.nan)
+    optimizer.step()
+    assert weight.isnan().any()
+
+
+def test_a_global_polytope_counts_the_parameters_of_the_step_only() -> None:
+    one, other = (torch.nn.Parameter(torch.ones(10)) for _ in range(2))
+    optimizer = FrankWolfe([one, other], lr=0.5, k=0.5, radius=1.0, radius_scale="absolute", scope="global")
+    one.grad, other.grad = torch.arange(10.0), torch.arange(10.0)
+    optimizer.step()
+    before = one.detach().clone()
+    one.grad, other.grad = torch.arange(10.0) * 100, None
+    optimizer.step()
+    assert ((one.detach() - 0.5 * before).abs() > 1e-6).sum() == 5, "the others only shrink"
+
+
+def test_the_bits_after_a_reload_are_the_same_in_any_memory_layout() -> None:
+    def conv() -> torch.nn.Parameter:
+        drawn = torch.randn(16, 8, 3, 3, generator=torch.Generator().manual_seed(0))
+        return torch.nn.Parameter(drawn.contiguous(memory_format=torch.channels_last))
+
+    def move(weight: torch.nn.Parameter, optimizer: FrankWolfe, first: int, last: int) -> None:
+        for step in range(first, last):
+            drawn = torch.randn(16, 8, 3, 3, generator=torch.Generator().manual_seed(100 + step))
+            weight.grad = drawn.contiguous(memory_format=torch.channels_last)
+            optimizer.step()
+
+    whole, part = conv(), conv()
+    optimizers = [FrankWolfe([weight], lr=0.1, rescale="gradient") for weight in (whole, part)]
+    move(whole, optimizers[0], 0, 8)
+    move(part, optimizers[1], 0, 4)
+    state = optimizers[1].state_dict()
+    state["state"][0]["momentum_buffer"] = state["state"][0]["momentum_buffer"].contiguous()  # as files hold it
+    reloaded = FrankWolfe([part], lr=0.1, rescale="gradient")
+    reloaded.load_state_dict(state)
+    assert reloaded.state[part]["momentum_buffer"].is_contiguous(memory_format=torch.channels_last)
+    move(part, reloaded, 4, 8)
+    assert torch.equal(part, whole)

@@ -18,7 +18,9 @@ BACKBONES = ("mlp", "cnn", "resnet10", "resnet18")
 
 
 def rule(**options: Any) -> PolytopeUpdate:
-    return PolytopeUpdate(PolytopeOptions(**{"lr": 0.1, "k": 0.05, "radius": 2.0, "reach": 1.0, **options}), context())
+    return PolytopeUpdate(
+        PolytopeOptions(**{"lr": 0.1, "k": 0.05, "radius": 2.0, "reach": 1.0, "window": 0.1, **options}), context()
+    )
 
 
 def built(net: Network, of: PolytopeUpdate, frozen: dict[str, Tensor] | None = None, steps: int = 10) -> FrankWolfe:

@@ -30,7 +30,7 @@ class Objective(Part):
         """
         if self.context.logit_mask == "batch":
             absent = torch.ones(outputs.logits.shape[1], dtype=torch.bool, device=batch.y.device)
-            absent[batch.y] = False
+            absent[batch.y if batch.drawn is None else batch.drawn] = False
             outputs = Outputs(outputs.features, outputs.logits.masked_fill(absent, MASKED))
         return self.example_loss(outputs, batch)
 

@@ -39,7 +39,12 @@ class FrankWolfe(torch.optim.Optimizer):
     momentum: m ← momentum · m + (1 − momentum) · g; with ``momentum_mode="accumulate"``, m ← m + g (Eq. 15).
     rescale: η as given, times ‖m‖ / ‖v − θ‖ ("gradient"), or divided by the polytope's diameter ("diameter").
     pull: bring θ inside its polytope at the first step, so that every iterate is inside.
+    polytope: False for a group that is trained by SGD.
+    weight_decay: of SGD groups; a polytope has no need of it.
     frozen: by parameter, masks of coordinates that never move and are not counted.
+
+    The defaults are the textbook's; those that `esacl` trains with are in `polytope_update.py`. Weights that are all
+    zero have no norm: τ is then `radius` itself.
 
     >>> weight = torch.nn.Parameter(torch.tensor([0.5, -0.5, 0.1]))
     >>> optimizer = FrankWolfe([weight], lr=0.5, k=0.3, radius=1.0, radius_scale="absolute")
@@ -120,18 +125,26 @@ class FrankWolfe(torch.optim.Optimizer):
                 self._approach(params, group)
         return loss
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a state of before; momentum takes the memory layout of its parameter again.
+
+        Sums over another layout would round otherwise, and a resumed run is to give the same bits.
+        """
+        super().load_state_dict(state_dict)
+        for param, state in self.state.items():
+            if "momentum_buffer" in state:
+                state["momentum_buffer"] = torch.empty_like(param).copy_(state["momentum_buffer"])
+
     def polytopes(self, group: Mapping[str, Any]) -> dict[Tensor, KSparsePolytope]:
         """The polytope of each parameter of a group, once it has taken its first step."""
-        return {param: self._polytope([param], group) for param in group["params"] if self._begun(param)}
+        begun = [param for param in group["params"] if self._begun(param)]
+        return {param: self._polytope([param] if group["scope"] == "layer" else begun, group) for param in begun}
 
     def _polytope(self, params: list[Tensor], group: Mapping[str, Any]) -> KSparsePolytope:
-        together = params if group["scope"] == "layer" else [param for param in group["params"] if self._begun(param)]
-        return KSparsePolytope(self._count(together, group), self.state[params[0]]["radius"])
-
-    def _count(self, params: list[Tensor], group: Mapping[str, Any]) -> int:
-        """K of the polytope that the parameters share."""
+        """The polytope of the vector that the parameters form together."""
         share: float = group["k"]
-        return max(1, round(share * sum(self._free[param] for param in params)))
+        count = max(1, round(share * sum(self._free[param] for param in params)))
+        return KSparsePolytope(count, self.state[params[0]]["radius"])
 
     def _begun(self, param: Tensor) -> bool:
         return "radius" in self.state.get(param, {})
@@ -157,20 +170,24 @@ class FrankWolfe(torch.optim.Optimizer):
         _spread(params, moved if frozen is None else torch.where(frozen, theta, moved))
 
     def _begin(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """Fix the radius by the weights of now, and pull them inside."""
+        """Fix the radius by the weights of now, and pull them inside; who joins later shares the radius there is."""
+        known = [self.state[param]["radius"] for param in params if self._begun(param)]
         theta, frozen = _joined(params), self._mask(params)
         free = theta if frozen is None else theta.masked_fill(frozen, 0.0)
-        count = self._count(params, group)
-        radius = group["radius"]
-        if group["radius_scale"] == "norm":
-            size = float(free.norm()) or float(theta.norm())  # of the frozen ones where all others are zero
-            radius = radius * size / sqrt(count) or radius
         for param in params:
-            self.state[param]["radius"] = radius
-            if "momentum_buffer" not in self.state[param]:
+            if not self._begun(param):
+                self.state[param]["radius"] = known[0] if known else 1.0
                 self.state[param]["momentum_buffer"] = torch.zeros_like(param)
+        polytope = self._polytope(params, group)
+        if not known:
+            radius = group["radius"]
+            if group["radius_scale"] == "norm":
+                size = float(free.norm()) or float(theta.norm())  # of the frozen ones where all others are zero
+                radius = radius * size / sqrt(polytope.k) or radius
+            for param in params:
+                self.state[param]["radius"] = radius
         if group["pull"]:
-            inside = KSparsePolytope(count, radius).pull_inside(free)
+            inside = self._polytope(params, group).pull_inside(free)
             _spread(params, inside if frozen is None else torch.where(frozen, theta, inside))
 
     def _eta(
@@ -183,7 +200,7 @@ class FrankWolfe(torch.optim.Optimizer):
         frozen: Tensor | None,
     ) -> float:
         """The step: never beyond the vertex."""
-        eta: float = group["lr"]
+        eta = float(group["lr"])
         if group["rescale"] == "diameter":
             eta /= polytope.diameter
         elif group["rescale"] == "gradient":

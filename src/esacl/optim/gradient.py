@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from math import inf
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -59,14 +60,12 @@ class Selection(Protocol):
 class Look:
     """What was seen of a batch at θ."""
 
-    batch: Batch  # what was called with gradients: the whole batch, or the rows that mattered
+    batch: Batch  # what was called with gradients: the whole batch, or the rows that were chosen
     outputs: Outputs
     fit: Tensor  # of `batch`, with gradients
     chosen: Tensor | None  # rows of `batch` that count; None for all
-    known: Tensor | None  # fresh fit losses of the whole batch, where they were asked for
-    seen: Outputs  # what is kept of it for the trace: outputs and losses of `rows`
-    losses: Tensor
-    rows: Tensor | None
+    known: Tensor | None  # fit losses of the whole batch, where they are fresh
+    trace: Callable[[Tensor, int], Trace]  # the record of a step that minimised a loss over so many rows
 
     @property
     def loss(self) -> Tensor:
@@ -78,10 +77,6 @@ class Look:
         """How many rows count."""
         return len(self.fit) if self.chosen is None else len(self.chosen)
 
-    def trace(self, batch: Batch, loss: Tensor, updated: int) -> Trace:
-        """The record of a step that minimised `loss`."""
-        return Trace(batch, self.seen, self.losses, loss.detach(), updated, self.rows)
-
 
 def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Choose) -> Look:
     """Fit losses at θ of the rows that `choose` wants, with as few calls for other rows as the ranking allows."""
@@ -89,52 +84,67 @@ def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Ch
         outputs = net(batch.inputs)
         fit = objective.fit_loss(outputs, batch)
         fresh = fit.detach()
-        return Look(batch, outputs, fit, choose(batch, fresh), fresh, _detached(outputs), fresh, None)
-    known: Tensor | None = None
-    seen: Outputs | None = None
+        return Look(batch, outputs, fit, choose(batch, fresh), fresh, _recorder(batch, outputs, fresh))
+    ranked: tuple[Outputs, Tensor] | None = None
     if ranking == "pass":
         with torch.no_grad(), net.untracked():
-            seen = net(batch.inputs)
-            known = objective.fit_loss(seen, batch)
-    rows = chosen = choose(batch, known)
-    part = batch
-    if rows is not None:
-        if seen is None and (wanted := objective.wanted(batch)) is not None:
-            rows, chosen = _union(rows, wanted, len(batch))
-        else:
-            chosen = None
-        part = batch.take(rows)
+            outputs = net(batch.inputs)
+            ranked = outputs, objective.fit_loss(outputs, batch)
+    rows = choose(batch, None if ranked is None else ranked[1])
+    part = batch if rows is None else batch.take(rows)
     outputs = net(part.inputs)
     fit = objective.fit_loss(outputs, part)
-    if seen is not None and known is not None:
-        return Look(part, outputs, fit, chosen, known, seen, known, None)
-    return Look(part, outputs, fit, chosen, None, _detached(outputs), fit.detach(), rows)
+    if rows is None:
+        return Look(part, outputs, fit, None, fit.detach(), _recorder(batch, outputs, fit.detach()))
+    if ranked is not None:
+        return Look(part, outputs, fit, None, ranked[1], _recorder(batch, *ranked))
+    seen = _with_wanted(net, objective, batch, part, outputs, fit, rows)
+    return Look(part, outputs, fit, None, None, _recorder(batch, *seen))
 
 
-def _detached(outputs: Outputs) -> Outputs:
-    return Outputs(outputs.features.detach(), outputs.logits.detach())
+@torch.no_grad()
+def _with_wanted(
+    net: Network, objective: Losses, batch: Batch, part: Batch, outputs: Outputs, fit: Tensor, rows: Tensor
+) -> tuple[Outputs, Tensor, Tensor]:
+    """Outputs and losses of the rows that were called, and of those that are only wanted for the memory.
+
+    The latter are called apart, in evaluation mode, so that they touch neither the gradient nor any statistic.
+    """
+    seen = Outputs(outputs.features[: len(part)], outputs.logits[: len(part)])
+    losses = fit.detach()
+    wanted = objective.wanted(batch)
+    if wanted is not None:
+        missing = torch.ones(len(batch), dtype=torch.bool, device=rows.device)
+        missing[rows] = False
+        others = wanted[missing[wanted]]
+        if len(others):
+            rest = batch.take(others)
+            with net.inference():
+                more = net(rest.x)
+            seen = Outputs(torch.cat([seen.features, more.features]), torch.cat([seen.logits, more.logits]))
+            unknown = len(rest.views) > 1  # a loss over several views is not to be had from one
+            rest_fit = torch.full_like(losses[:1], inf).expand(len(rest)) if unknown else objective.fit_loss(more, rest)
+            losses = torch.cat([losses, rest_fit])
+            rows = torch.cat([rows, others])
+    return seen, losses, rows
 
 
-def _union(rows: Tensor, others: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """All of both, sorted, and where among them `rows` are."""
-    member = torch.zeros(2, size, dtype=torch.bool, device=rows.device)
-    member[0, rows] = True
-    member[1, others] = True
-    together = member.any(0)
-    return together.nonzero().squeeze(1), member[0][together].nonzero().squeeze(1)
+def _recorder(
+    batch: Batch, outputs: Outputs, losses: Tensor, rows: Tensor | None = None
+) -> Callable[[Tensor, int], Trace]:
+    seen = Outputs(outputs.features.detach(), outputs.logits.detach())
+    return lambda loss, updated: Trace(batch, seen, losses, loss.detach(), updated, rows)
 
 
 class GradientRule(Part):
     """The plain gradient of fit + retention."""
-
-    ascends: ClassVar[bool] = False  # whether it has an ascent step, which a support set needs
 
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
         seen = look(net, objective, batch, selector.ranking, selector.update_set)
         loss = total(seen.loss, objective.retain_loss(net, seen.outputs, seen.batch))
         net.backward(loss)
-        return seen.trace(batch, loss, seen.count)
+        return seen.trace(loss, seen.count)
 
     def begin_task(self) -> None:
         """A task starts."""

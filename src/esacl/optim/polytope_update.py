@@ -1,5 +1,6 @@
 """The update rule of EsaCL: Frank-Wolfe for the weights that will be pruned, SGD for everything else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +12,7 @@ from esacl.optim.update import SgdOptions, UpdateRule
 from esacl.options import option
 from esacl.types import Params
 
+ABSOLUTE = {"reach": "eta", "window": "averaging"}  # relative settings, and those that replace them
 LONGEST_STEP = 0.2  # η at the start of a very short phase: longer steps replace the weights instead of moving them
 
 
@@ -23,9 +25,13 @@ class PolytopeOptions(SgdOptions):
     )
     radius: float | None = option(None, "τ: radius of the polytope (default: the backbone's own)", low=1e-9)
     radius_scale: Literal["norm", "absolute"] = option("norm", "τ√K as a multiple of the layer's norm, or τ itself")
-    reach: float | None = option(None, "sum of all steps η of a task (default: the backbone's own)", low=1e-9)
+    reach: float | None = option(
+        None, "sum of all steps η of a task, none longer than 0.2 (default: the backbone's own)", low=1e-9
+    )
     eta: float | None = option(None, "η itself instead of the reach", low=1e-9, high=1)
-    window: float = option(0.1, "share of a task's steps that the averaged momentum looks back on", low=0, high=1)
+    window: float | None = option(
+        None, "share of a task's steps that the averaged momentum looks back on (default: 0.1)", low=0, high=1
+    )
     averaging: float | None = option(None, "β of the averaged momentum instead of the window", low=0, high=0.9999)
     momentum_mode: Literal["average", "accumulate"] = option("average", "m ← βm + (1 − β)g, or m ← m + g (Eq. 15)")
     rescale: Literal["none", "gradient", "diameter"] = option("none", "η raw, by the gradient, or by the diameter")
@@ -44,13 +50,28 @@ class PolytopeUpdate(UpdateRule):
     rates: ClassVar[dict[str, float]] = {"mlp": 0.01, "cnn": 0.03, "resnet10": 0.03, "resnet18": 0.03}
     shares: ClassVar[dict[str, float]] = {"mlp": 0.05, "cnn": 0.01, "resnet10": 0.01, "resnet18": 0.01}
     radii: ClassVar[dict[str, float]] = {"mlp": 0.35, "cnn": 2.0, "resnet10": 2.0, "resnet18": 2.0}
+    window: ClassVar[float] = 0.1
     reaches: ClassVar[dict[str, float]] = {"mlp": 8.0, "cnn": 8.0, "resnet10": 8.0, "resnet18": 8.0}
 
     @classmethod
-    def defaults(cls, backbone: str) -> dict[str, Any]:
-        """What is right for a backbone, for options left open."""
-        polytope = {"k": cls.shares[backbone], "radius": cls.radii[backbone], "reach": cls.reaches[backbone]}
-        return {**super().defaults(backbone), **polytope}
+    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What is right for a backbone, for options left open and not given in another form."""
+        suited = {"k": cls.shares[backbone], "radius": cls.radii[backbone]}
+        relative = {"reach": cls.reaches[backbone], "window": cls.window}
+        suited |= {name: value for name, value in relative.items() if options[ABSOLUTE[name]] is None}
+        return {**super().defaults(backbone, options), **suited}
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Two forms of the same thing."""
+        own = options["update"]
+        for relative, absolute in ABSOLUTE.items():
+            if own[relative] is not None and own[absolute] is not None:
+                return (
+                    f"update.{relative} = {own[relative]!r} and update.{absolute} = {own[absolute]!r} are two forms of "
+                    f"the same setting. Give one of the two."
+                )
+        return None
 
     @property
     def remedy(self) -> str:

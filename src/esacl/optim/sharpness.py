@@ -1,6 +1,6 @@
 """The sharpness-aware gradient: the gradient at the worst point nearby instead of here (SAM; Foret et al. 2021)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,9 @@ class SharpnessOptions:
     """Settings of the ascent."""
 
     rho: float = option(0.0, "ρ: length of the ascent; 0 is the plain gradient", low=0, high=100)
-    ascent: Literal["fit", "total"] = option("fit", "loss that is ascended: that of the support set, or with retention")
+    ascent: Literal["fit", "total"] | None = option(
+        None, "loss that is ascended: that of the support set, or with retention (default: fit; total with every > 1)"
+    )
     every: int = option(1, "ascend in every k-th step only, re-using its second direction in between", low=1)
     reuse: float = option(0.7, "weight of the re-used direction", low=0)
 
@@ -33,13 +35,33 @@ class SharpnessAware(GradientRule):
     """
 
     Options: ClassVar[type[Any]] = SharpnessOptions
-    ascends = True
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
         self.steps = 0  # of this task
         self.second: Params = {}  # the direction to re-use: of length 1 over all parameters
         self._before: Params = {}  # room for θ during an ascent
+
+    @classmethod
+    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The ascent that re-using its direction needs."""
+        return {"ascent": "fit" if options["every"] == 1 else "total"}
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """A direction can be re-used only where both gradients are of the same loss on the same examples."""
+        own, chosen = options["gradient"], options.get("selection", {})
+        if own["every"] > 1 and own["ascent"] == "fit":
+            return (
+                f"gradient.every = {own['every']} re-uses a direction, for which gradient.ascent must be 'total', "
+                f"but 'fit' was given. Leave gradient.ascent out, or set gradient.every to 1."
+            )
+        if own["every"] > 1 and chosen.get("keep", 1) < 1 and chosen.get("support") != chosen.get("redundant"):
+            return (
+                f"gradient.every = {own['every']} re-uses a direction, for which ascent and descent must see the same "
+                f"examples, but selection.support and selection.redundant differ. Set both alike, or every to 1."
+            )
+        return None
 
     def begin_task(self) -> None:
         """No direction of the last task is re-used."""
@@ -59,8 +81,9 @@ class SharpnessAware(GradientRule):
 
     def _ascend(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         seen = look(net, objective, batch, selector.ranking, selector.support_set)
-        loss, mark = seen.loss, objective.mark()
+        loss = seen.loss
         if self.options.ascent == "total" or self.options.every > 1:
+            mark = objective.mark()
             loss = total(loss, objective.retain_loss(net, seen.outputs, seen.batch))
             objective.rewind(mark)
         net.backward(loss)
@@ -73,7 +96,7 @@ class SharpnessAware(GradientRule):
             net.backward(loss)
         if first:
             self._keep_second(first, net.gradients())
-        return seen.trace(batch, loss, len(part))
+        return seen.trace(loss, len(part))
 
     @contextmanager
     def _ascended(self, net: Network) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """The update slot: how the weights move, as a torch optimiser and a schedule for its learning rate."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import cos, pi
 from typing import Any, ClassVar, Literal
@@ -29,7 +30,7 @@ class UpdateRule(Part):
     rates: ClassVar[dict[str, float]] = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
 
     @classmethod
-    def defaults(cls, backbone: str) -> dict[str, Any]:
+    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The learning rate of each backbone (see docs/decisions.md)."""
         return {"lr": cls.rates[backbone]}
 

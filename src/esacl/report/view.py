@@ -203,9 +203,9 @@ def _cards(record: RunRecord) -> tuple[Card, ...]:
 
 
 def _pruning(record: RunRecord) -> tuple[tuple[str, str], ...]:
-    """What pruning cost in Task-IL, on average over the tasks."""
+    """How pruning changed Task-IL, on average over the tasks."""
     lost = record.pruning_drop.task_il
-    return () if lost is None else (("lost by each pruning", percent(lost, signed=True)),)
+    return () if lost is None else (("Task-IL by each pruning", percent(-lost, signed=True)),)
 
 
 def _task_row(record: RunRecord, task: int, settings: Sequence[Setting]) -> TaskRow:

@@ -1,7 +1,5 @@
 """The selection slot: which examples are worth a step."""
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from esacl.part import Part
@@ -10,8 +8,6 @@ from esacl.types import Batch, Trace
 
 class DataSelector(Part):
     """Keeps everything. Subclasses choose."""
-
-    needs_ascent: ClassVar[bool] = False  # whether it selects for an ascent step
 
     @property
     def ranking(self) -> str:

@@ -1,5 +1,6 @@
 """Data selection by loss: the support set of the ascent (SSE), the update set of the descent (ERE), and a control."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, Literal
@@ -42,6 +43,18 @@ class Ranked(DataSelector):
         self.epoch = 0
         self.task = -1
         self.losses = torch.empty(0)  # of each example of the task when it was last seen
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """A share to keep, and nothing to keep it from."""
+        own, ascends = options["selection"], options.get("gradient", {}).get("rho", 0) > 0
+        if own["keep"] == 1 or own["redundant"] or (own["support"] and ascends):
+            return None
+        return (
+            f"selection.keep = {own['keep']!r} selects nothing: selection.redundant is false and there is "
+            f"{'no selection for the ascent either' if ascends else 'no ascent'}. "
+            f"Leave --keep out, set selection.redundant = true, or ascend with --rho and selection.support = true."
+        )
 
     @property
     def active(self) -> bool:

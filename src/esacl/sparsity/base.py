@@ -82,7 +82,11 @@ class SparsityStrategy(Part):
 
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """A task has ended: prune, freeze, recalibrate (before the objective consolidates this task)."""
-        if self.options.recalibrate != "no":
+        self.recalibrate(net, task, remembered)
+
+    def recalibrate(self, net: Network, task: Task, remembered: Examples | None) -> None:
+        """Take the statistics of BatchNorm anew, if asked for."""
+        if getattr(self.options, "recalibrate", "no") != "no":
             recalibrate(net, self._looks(task, remembered))
 
     def _looks(self, task: Task, remembered: Examples | None, size: int = 256) -> Iterator[Tensor]:

@@ -90,17 +90,17 @@ class Esacl(SparsityStrategy):
             self.kept[name] |= chosen & (free[name] > 0)  # a zero is not worth a place
             net.stored[name].masked_fill_(~self.kept[name], 0.0)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
-        super().end_task(net, task, remembered)
+        self.recalibrate(net, task, remembered)
 
     def _chosen(self, sizes: Params, task: int) -> Params:
         """Masks of the free weights that this task may keep."""
         if self.options.scope == "layer":
             return {name: largest(size, self._quota([name], task)) for name, size in sizes.items()}
-        scores = (
-            [adaptive_scores(size) for size in sizes.values()] if self.options.scope == "adaptive" else sizes.values()
-        )
-        masks = largest_of_all(list(scores), self._quota(list(sizes), task))
-        return dict(zip(sizes, masks))
+        scores = list(sizes.values())
+        if self.options.scope == "adaptive":
+            scores = [adaptive_scores(size) for size in scores]
+        masks = largest_of_all(scores, self._quota(list(sizes), task))
+        return {name: mask.to(sizes[name].device) for name, mask in zip(sizes, masks)}
 
     def _quota(self, names: list[str], task: int) -> int:
         """How many weights of these layers a task may add to what is kept."""
@@ -123,12 +123,13 @@ class Esacl(SparsityStrategy):
 def adaptive_scores(sizes: Tensor) -> Tensor:
     """Square of each magnitude over the sum of the squares that are not smaller (LAMP; Lee et al. 2021).
 
-    The loss that pruning causes in a layer, relative to what would be left of it: comparable between layers.
+    What going costs a layer, relative to what would be left of its free weights: comparable between layers. The
+    largest free weight of a layer scores 1. Computed on the CPU, as not every device has double precision.
 
     >>> adaptive_scores(torch.tensor([1.0, 2.0, 1.0]))
     tensor([0.1667, 1.0000, 0.2000], dtype=torch.float64)
     """
-    ordered, order = sizes.flatten().double().square().sort(stable=True)
+    ordered, order = sizes.detach().flatten().cpu().double().square().sort(stable=True)
     left = ordered.flip(0).cumsum(0).flip(0)
     scores = torch.empty_like(ordered)
     scores[order] = ordered / left.clamp(min=torch.finfo(torch.float64).tiny)

@@ -80,9 +80,12 @@ class Trainer:
         )
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
+        remembered = parts.objective.remembered()
         if parts.sparsity.prunes:
+            with net.meter.account("evaluate"):  # the same treatment as after pruning, which takes them anew
+                parts.sparsity.recalibrate(net, stage, remembered)
             self.unpruned.append(self._evaluate())
-        parts.sparsity.end_task(net, stage, parts.objective.remembered())
+        parts.sparsity.end_task(net, stage, remembered)
         self._update_density()
         parts.constraint.end_task(net, stage)
         parts.objective.end_task(net, stage)
@@ -140,7 +143,7 @@ class Trainer:
         self.seconds["train"] += seconds - data
         position.epoch += 1
         position.stage_epoch += 1
-        lr = self.optimizer.param_groups[0]["lr"]
+        lr = self.optimizer.param_groups[-1]["lr"]  # what --lr is, where there are several groups
         yield EpochDone(stage.index, phase.name, position.epoch - 1, phase.epochs, loss, samples, lr, seconds)
 
     def _schedule(self, progress: float) -> None:
