@@ -1,6 +1,6 @@
 """EsaCL's sparsity: prune in one shot when a task ends, freeze what is kept, expand into the rest for the next task."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -24,9 +24,8 @@ class EsaclOptions(DenseOptions):
     level: float = option(0.8, "share of the prunable weights that are zero after the last task", low=0, high=0.9999)
     quota: Literal["even", "geometric", "literal"] = option("even", "how the tasks share the weights that are kept")
     ratio: float = option(0.5, "geometric quota: share of what is left that a task takes", low=0.001, high=0.999)
-    scope: Literal["adaptive", "global", "layer"] = option(
-        "adaptive",
-        "magnitudes compete over all layers, relative to what larger ones leave of theirs; or plainly; or within each",
+    scope: Literal["global", "adaptive", "layer"] | None = option(
+        None, "magnitudes compete over all layers; relative to their layer; or within it (default: the backbone's own)"
     )
     expand: Literal["kaiming", "zero"] = option("kaiming", "how free weights start into the next task")
     recalibrate: Literal["no", "mixed", "memory"] = option(
@@ -44,6 +43,13 @@ class Esacl(SparsityStrategy):
 
     Options: ClassVar[type[Any]] = EsaclOptions
     prunes = True
+
+    scopes: ClassVar[dict[str, str]] = {"mlp": "global"}  # without BatchNorm magnitudes of layers are comparable
+
+    @classmethod
+    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """How layers compete, for each backbone."""
+        return {"scope": cls.scopes.get(backbone, "adaptive")}
 
     @property
     def target(self) -> float:
@@ -97,7 +103,7 @@ class Esacl(SparsityStrategy):
         if self.options.scope == "layer":
             return {name: largest(size, self._quota([name], task)) for name, size in sizes.items()}
         scores = list(sizes.values())
-        if self.options.scope == "adaptive":
+        if self.options.scope != "global":
             scores = [adaptive_scores(size) for size in scores]
         masks = largest_of_all(scores, self._quota(list(sizes), task))
         return {name: mask.to(sizes[name].device) for name, mask in zip(sizes, masks)}
