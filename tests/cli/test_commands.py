@@ -8,6 +8,7 @@ from rich.console import Console
 from esacl.cli import app, main
 from esacl.cli.progress import counting_progress, training_progress, transfer_progress
 from esacl.config import Config, StreamConfig, TrainConfig
+from esacl.errors import ConfigError
 from esacl.runner import start
 from tests.streams.layouts import cifar10_files, write_folder
 
@@ -158,6 +159,15 @@ def test_report_puts_several_runs_on_one_page(finished, tmp_path, capsys):
     assert "mtl" in page
     assert "er" in page
     assert "page.html" in capsys.readouterr().out
+
+
+def test_the_options_of_a_method_are_explained_with_their_flags_and_defaults(capsys):
+    esacl("methods", "esacl-er")
+    told = capsys.readouterr().out
+    for words in ("sparsity.level (--sparsity)", "gradient.rho (--rho)", "objective.buffer (--buffer)", "update.k"):
+        assert words in told
+    with pytest.raises(ConfigError, match=r"unknown method 'esacl-err'\. Did you mean 'esacl-er'\?"):
+        esacl("methods", "esacl-err")
 
 
 def test_methods_and_streams_are_listed_for_people_and_for_programs(capsys):

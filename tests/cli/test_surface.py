@@ -38,7 +38,7 @@ SURFACE = {
     ],
     "resume": ["--json", "DIRECTORY"],
     "report": ["--out", "-o", "DIRECTORIES"],
-    "methods": ["--json"],
+    "methods": ["--json", "NAME"],
     "streams": ["--json"],
     "data get": ["--data-dir", "--url", "NAME"],
     "data check": ["--data-dir", "--json"],

@@ -9,11 +9,12 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from esacl.cli.flags import OUTPUT, described
 from esacl.config import SLOTS
 from esacl.options import helps
-from esacl.recipes import METHODS, Method
+from esacl.recipes import FLAGS, METHODS, Method, method
 from esacl.report import load_run, summary_table, write_report
 from esacl.streams import available
 
@@ -22,30 +23,49 @@ TEXT = Console()
 Json = Annotated[bool, described("print JSON", OUTPUT, negative="")]
 
 
-def methods_command(*, json: Json = False) -> None:
-    """List the methods, what they do, and the options of their own."""
-    options = {name: _options(row) for name, row in METHODS.items()}
+def methods_command(
+    name: Annotated[str | None, Parameter(help="method whose options to explain")] = None, /, *, json: Json = False
+) -> None:
+    """List the methods and what they do; with a NAME, explain every option of that method."""
+    shown = METHODS if name is None else {name: method(name)}
     if json:
         rows = {
-            name: {
+            key: {
                 "about": row.about,
                 "parts": {slot: row.part(slot).__name__ for slot in SLOTS},
-                "options": {key: {"default": default, "help": text} for key, (default, text) in options[name].items()},
+                "options": {
+                    path: {"default": default, "help": text} for path, (default, text) in _options(row).items()
+                },
             }
-            for name, row in METHODS.items()
+            for key, row in shown.items()
         }
         print(json_text.dumps(rows, indent=1))
-        return
-    shared = sorted(set.intersection(*(set(own) for own in options.values())))
+    elif name is None:
+        _list_methods()
+    else:
+        _explain_method(name, shown[name])
+
+
+def _list_methods() -> None:
     table = Table(title="Methods", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", style="bold", no_wrap=True)
     table.add_column("what it does")
-    table.add_column("options of its own", no_wrap=True)
     for name, row in METHODS.items():
-        own = (f"{key}={_shown(default)}" for key, (default, _) in options[name].items() if key not in shared)
-        table.add_row(name, row.about, "\n".join(own) or "–")
+        table.add_row(name, row.about)
     TEXT.print(table)
-    TEXT.print(f"Every method: {', '.join(shared)}. Set any of them with --set part.key=value.", style="dim")
+    TEXT.print("`esacl methods NAME` explains the options of a method.", style="dim")
+
+
+def _explain_method(name: str, row: Method) -> None:
+    flags = {path: f" ({flag})" for path, flag in FLAGS.items()}
+    table = Table(title=f"{name}: {row.about}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("option", style="bold", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("what it is")
+    for path, (default, text) in _options(row).items():
+        table.add_row(f"{path}{flags.get(path, '')}", _shown(default), Text(text))
+    TEXT.print(table)
+    TEXT.print("Set any of them with --set part.key=value.", style="dim")
 
 
 def _options(row: Method) -> dict[str, tuple[Any, str]]:
@@ -54,7 +74,7 @@ def _options(row: Method) -> dict[str, tuple[Any, str]]:
 
 
 def _shown(default: Any) -> str:
-    return "auto" if default is None else str(default)
+    return "auto" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def streams_command(*, json: Json = False) -> None:
