@@ -176,9 +176,10 @@ def study(given: argparse.Namespace) -> int:
 def numbers(text: str) -> list[int]:
     """Seeds as the command line has them."""
     try:
-        return checked_seeds([int(word) for word in text.split(",")])
+        seeds = [int(word) for word in text.split(",")]
     except ValueError:
         raise ConfigError(f"--seeds {text!r} is not allowed. Allowed: whole numbers, such as 0,1,2.") from None
+    return checked_seeds(seeds)
 
 
 def jobs(text: str) -> int:
@@ -193,14 +194,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path, help="TOML file with rows, axes and seeds")
     parser.add_argument("--out", type=Path, help="folder of the study [default: runs/studies/NAME]")
-    parser.add_argument("--jobs", type=jobs, default=2, help="runs at a time, of one thread each [default: 2]")
-    parser.add_argument("--seeds", type=numbers, help="instead of those of the recipe, such as 0,1,2")
+    parser.add_argument("--jobs", default="2", help="runs at a time, of one thread each [default: 2]")
+    parser.add_argument("--seeds", help="instead of those of the recipe, such as 0,1,2")
     parser.add_argument("--only", nargs="+", metavar="ROW", help="train these rows only; the table shows all")
     parser.add_argument("--dry-run", action="store_true", help="train nothing: say what is missing, show what is there")
     parser.add_argument("--plot", action="store_true", help="draw accuracy over executed FLOPs (cost.png)")
     words = sys.argv[1:] if arguments is None else list(arguments)
+    given = parser.parse_args(words)
     try:
-        return study(parser.parse_args(words))
+        given.jobs = jobs(given.jobs)  # here, since argparse would put its own words around the error
+        given.seeds = None if given.seeds is None else numbers(given.seeds)
+        return study(given)
     except EsaclError as error:
         STATUS.print(f"error: {error}", style="red")
         return 2
