@@ -85,12 +85,13 @@ class FrankWolfe(torch.optim.Optimizer):
             "weight_decay": weight_decay,
         }
         self._frozen = {param: mask for param, mask in (frozen or {}).items() if bool(mask.any())}
+        self._movable = {param: (~mask).to(param.dtype) for param, mask in self._frozen.items()}
         self._free: dict[Tensor, int] = {}  # coordinates that may move
         super().__init__(params, defaults)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy needs."""
-        return {**super().__getstate__(), "_frozen": self._frozen, "_free": self._free}
+        return {**super().__getstate__(), "_frozen": self._frozen, "_movable": self._movable, "_free": self._free}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Another group, checked."""
@@ -162,9 +163,11 @@ class FrankWolfe(torch.optim.Optimizer):
                 momentum.lerp_(param.grad, 1 - group["momentum"])
             else:
                 momentum.add_(param.grad)
+            if param in self._movable:  # what has no direction is in no vertex: cheaper than masks at every turn
+                momentum.mul_(self._movable[param])
         direction = _joined([self.state[param]["momentum_buffer"] for param in params])
         polytope = self._polytope(params, group)
-        vertex = polytope.lmo(direction, frozen)
+        vertex = polytope.lmo(direction)
         eta = self._eta(group, polytope, direction, vertex, theta, frozen)
         moved = torch.lerp(theta, vertex, eta)
         _spread(params, moved if frozen is None else torch.where(frozen, theta, moved))

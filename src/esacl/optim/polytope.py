@@ -1,7 +1,7 @@
 """The K-sparse polytope: the convex hull of all vectors with k entries ±radius and zeros elsewhere."""
 
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -30,7 +30,9 @@ class KSparsePolytope:
         `frozen` ones. Where the direction itself is 0, 0 is as good as any sign.
         """
         size = direction.abs()
-        signed = direction.sign().mul_(-self.radius).masked_fill_(direction.isnan(), nan)  # its sign would be 0
+        signed = (
+            direction.sign().mul_(-self.radius).add_(direction, alpha=0.0)
+        )  # the sign of NaN is 0, but 0 · NaN is not
         if frozen is not None:
             size.masked_fill_(frozen, -1.0)
             signed.masked_fill_(frozen, 0.0)  # where k is more than there are free ones
