@@ -10,22 +10,13 @@ import argparse
 import gc
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-import torch
 from rich.progress import track
 from synthetic import random_stream, seconds_of, steps_of, trainer_of
 
+from esacl.metrics.memory import tensor_bytes
 from esacl.training.events import TaskDone
 from esacl.training.trainer import Trainer
-
-
-def stored_bytes(state: Any) -> int:
-    """Bytes of all tensors in a state."""
-    if isinstance(state, torch.Tensor):
-        return state.numel() * state.element_size()
-    values = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
-    return sum(stored_bytes(value) for value in values)
 
 
 def resident_bytes() -> int:
@@ -42,7 +33,7 @@ def pass_through(trainer: Trainer, tasks: int, first: int) -> tuple[list[int], l
     for _ in track(range(tasks), description=f"{tasks} tasks"):
         done = next(event for event in events if isinstance(event, TaskDone))
         if done.task in (first, tasks - 1):
-            stored.append(stored_bytes(trainer.state_dict()))
+            stored.append(tensor_bytes(trainer.state_dict()))
             resident.append(resident_bytes())
     return stored, resident
 

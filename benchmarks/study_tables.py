@@ -15,10 +15,12 @@ from esacl.report.units import DASH, scale_for
 
 SHOWN = (
     *(figure for figure in FIGURES if figure.family == "Accuracy"),
-    *(figure for figure in FIGURES if (figure.family, figure.name) == ("Forgetting", "Class-IL")),
+    *(figure for figure in FIGURES if figure.family == "Forgetting"),
     Figure("", "Density", "share", lambda run: run.density),
-    *(figure for figure in FIGURES if figure.family == "FLOPs" and figure.name != "paper"),
+    *(figure for figure in FIGURES if figure.family == "FLOPs"),
     Figure("", "Training", "seconds", lambda run: run.seconds.train),
+    Figure("", "Footprint", "bytes", lambda run: run.footprint.total),
+    Figure("", "Remembered", "bytes", lambda run: run.remembered_bytes),
 )
 NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
     "task_il": lambda run: run.accuracy.task_il,
@@ -32,6 +34,8 @@ NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
     "seconds_train": lambda run: run.seconds.train,
     "seconds_total": lambda run: run.seconds.total,
     "peak_memory_bytes": lambda run: run.peak_memory_bytes,
+    "footprint_bytes": lambda run: run.footprint.total,
+    "remembered_bytes": lambda run: run.remembered_bytes,
 }
 
 

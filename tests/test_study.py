@@ -169,7 +169,7 @@ def test_what_is_finished_is_not_repeated_and_what_was_changed_is(study, recipe,
     assert table in capsys.readouterr().out
     assert table.startswith("# Small digits\n\nAs few as possible.\n")
     line = next(line for line in table.splitlines() if line.startswith("| er, batch_size 16 "))
-    assert line.count("±") == 3  # Task-IL, Class-IL, forgetting
+    assert line.count("±") == 4  # accuracy and forgetting, Task-IL and Class-IL
     rows = list(csv.DictReader((out / "figures.csv").open(encoding="utf-8")))
     assert [(row["row"], row["batch_size"], row["seed"]) for row in rows[:3]] == [
         ("finetune", "", "0"),

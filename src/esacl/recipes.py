@@ -102,6 +102,9 @@ METHODS: dict[str, Method] = {
 def method(name: str) -> Method:
     """The method of that name."""
     if name not in METHODS:
+        base = name.removeprefix("esacl-")
+        if base != name and base in METHODS:
+            combine(name, ESACL, METHODS[base])  # says why where the two cannot be combined
         raise unknown_name("method", name, METHODS, "`esacl methods` describes them.")
     return METHODS[name]
 

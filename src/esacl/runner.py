@@ -17,7 +17,7 @@ from esacl.machine import machine, resolve_machine
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
 from esacl.metrics.capacity import capacity, overall_density
 from esacl.metrics.cost import flops
-from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory
+from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory, tensor_bytes
 from esacl.nets import Network, build_model
 from esacl.recipes import build_parts, check_settings, method, resolve
 from esacl.report import write_report
@@ -129,10 +129,10 @@ class Run:
 
     def finish(self) -> Results:
         """Write weights, results and report of a trained run."""
-        net, sparsity = self.trainer.net, self.trainer.parts.sparsity
-        state = net.model.state_dict() if sparsity.needs_task_id else net.effective_state()
+        net, parts = self.trainer.net, self.trainer.parts
+        state = net.model.state_dict() if parts.sparsity.needs_task_id else net.effective_state()
         about = {"classes": list(self.stream.class_names), "shape": list(self.stream.shape)}
-        self.directory.write_weights(state, {**about, "config": self.config.to_mapping()})
+        self.directory.write_weights(parts.readout.folded(state), {**about, "config": self.config.to_mapping()})
         results = self._results()
         self.directory.write_results(results)
         write_report([self.directory.path], self.directory.report)
@@ -171,6 +171,7 @@ class Run:
             seconds={"total": self._elapsed(), **trainer.seconds},
             peak_memory_bytes=self._peak_memory(),
             footprint_bytes=footprint(net, meter.largest_step),
+            remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
             task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
             pruning_drop=self._pruning_drop(matrix),
             versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},

@@ -1,9 +1,11 @@
 """Memory: what training must hold by count, and what the process really took."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,6 +56,15 @@ def activation_bytes(net: Network) -> int:
         outputs = teacher(torch.zeros(examples, *net.shape, device=net.device))
     del outputs
     return sum(kept.values()) // examples
+
+
+def tensor_bytes(state: Any) -> int:
+    """Bytes of all tensors in a nested state."""
+    if isinstance(state, Tensor):
+        return state.numel() * state.element_size()
+    if isinstance(state, Mapping):
+        return sum(tensor_bytes(value) for value in state.values())
+    return sum(tensor_bytes(value) for value in state) if isinstance(state, list | tuple) else 0
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -66,8 +66,15 @@ class Meter:
         if torch.is_grad_enabled():
             passes = 3 * examples
             self._held += examples
-        self.executed_macs[self.name] = self.executed_macs.get(self.name, 0) + passes * self.dense
-        self.sparse_macs[self.name] = self.sparse_macs.get(self.name, 0.0) + passes * self.sparse
+        self._add(passes * self.dense, passes * self.sparse)
+
+    def charge(self, macs: int) -> None:
+        """Charge arithmetic that is not a call of the network, such as fitting a probe."""
+        self._add(macs, macs)
+
+    def _add(self, executed: int, sparse: float) -> None:
+        self.executed_macs[self.name] = self.executed_macs.get(self.name, 0) + executed
+        self.sparse_macs[self.name] = self.sparse_macs.get(self.name, 0.0) + sparse
 
     def release(self) -> None:
         """A backward pass frees the activations of the calls before it."""

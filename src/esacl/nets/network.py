@@ -6,7 +6,7 @@ from copy import copy, deepcopy
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 
 from esacl.nets.meter import Meter, macs_per_example
 from esacl.nets.partition import Partition, partition
@@ -53,6 +53,23 @@ class Network:
         if self._dtype is not None:
             outputs = Outputs(outputs.features.float(), outputs.logits.float())
         return outputs  # type: ignore[no-any-return]
+
+    def example_gradients(self, loss: Callable[[Outputs, Tensor], Tensor], x: Tensor, y: Tensor) -> Params:
+        """Gradient of each example's own loss, [B, ...] by stored parameter, in evaluation mode.
+
+        `loss` maps the outputs and the label of one example (a batch of one) to a number.
+        """
+
+        def one(stored: Params, image: Tensor, label: Tensor) -> Tensor:
+            effective = stored if self.view is None else self.view(stored, None)
+            outputs = functional_call(self.model, effective, (image.unsqueeze(0),))
+            return loss(outputs, label.unsqueeze(0))
+
+        stored = {name: value.detach() for name, value in self.stored.items()}
+        with self.inference(), torch.enable_grad():
+            self.meter.count(len(x))
+            self.meter.release()
+            return vmap(grad(one), in_dims=(None, 0, 0))(stored, x, y)  # type: ignore[no-any-return]
 
     def _precision(self) -> AbstractContextManager[object]:
         return nullcontext() if self._dtype is None else torch.autocast(self.device.type, self._dtype)

@@ -5,6 +5,7 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
+from esacl.types import Params
 
 
 class Readout(Part):
@@ -16,3 +17,7 @@ class Readout(Part):
     def logits(self, net: Network, x: Tensor, task: int | None) -> Tensor:
         """One score per class; `task` is given only to methods that need to know it."""
         return net(x, task).logits
+
+    def folded(self, state: Params) -> Params:
+        """The model's state with a head that gives the same answers: what is saved for use without this library."""
+        return state

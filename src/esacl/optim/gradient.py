@@ -60,22 +60,16 @@ class Selection(Protocol):
 class Look:
     """What was seen of a batch at θ."""
 
-    batch: Batch  # what was called with gradients: the whole batch, or the rows that were chosen
-    outputs: Outputs
-    fit: Tensor  # of `batch`, with gradients
-    chosen: Tensor | None  # rows of `batch` that count; None for all
+    batch: Batch  # the rows that count: the whole batch, or those that were chosen
+    outputs: Outputs  # of all views of `batch`, with gradients
+    fit: Tensor  # of `batch` on its own: losses that compare examples compare those that count
     known: Tensor | None  # fit losses of the whole batch, where they are fresh
     trace: Callable[[Tensor, int], Trace]  # the record of a step that minimised a loss over so many rows
 
     @property
     def loss(self) -> Tensor:
         """Mean fit loss of the rows that count."""
-        return (self.fit if self.chosen is None else self.fit[self.chosen]).mean()
-
-    @property
-    def count(self) -> int:
-        """How many rows count."""
-        return len(self.fit) if self.chosen is None else len(self.chosen)
+        return self.fit.mean()
 
 
 def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Choose) -> Look:
@@ -84,7 +78,13 @@ def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Ch
         outputs = net(batch.inputs)
         fit = objective.fit_loss(outputs, batch)
         fresh = fit.detach()
-        return Look(batch, outputs, fit, choose(batch, fresh), fresh, _recorder(batch, outputs, fresh))
+        trace, rows = _recorder(batch, outputs, fresh), choose(batch, fresh)
+        if rows is None:
+            return Look(batch, outputs, fit, fresh, trace)
+        part = batch.take(rows)
+        places = torch.cat([rows + view * len(batch) for view in range(len(batch.views))])
+        outputs = Outputs(outputs.features[places], outputs.logits[places])
+        return Look(part, outputs, objective.fit_loss(outputs, part), fresh, trace)
     ranked: tuple[Outputs, Tensor] | None = None
     if ranking == "pass":
         with torch.no_grad(), net.untracked():
@@ -95,11 +95,11 @@ def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Ch
     outputs = net(part.inputs)
     fit = objective.fit_loss(outputs, part)
     if rows is None:
-        return Look(part, outputs, fit, None, fit.detach(), _recorder(batch, outputs, fit.detach()))
+        return Look(part, outputs, fit, fit.detach(), _recorder(batch, outputs, fit.detach()))
     if ranked is not None:
-        return Look(part, outputs, fit, None, ranked[1], _recorder(batch, *ranked))
+        return Look(part, outputs, fit, ranked[1], _recorder(batch, *ranked))
     seen = _with_wanted(net, objective, batch, part, outputs, fit, rows)
-    return Look(part, outputs, fit, None, None, _recorder(batch, *seen))
+    return Look(part, outputs, fit, None, _recorder(batch, *seen))
 
 
 @torch.no_grad()
@@ -139,12 +139,17 @@ def _recorder(
 class GradientRule(Part):
     """The plain gradient of fit + retention."""
 
+    @property
+    def glances(self) -> int:
+        """Steps that are taken on each batch."""
+        return 1
+
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
         seen = look(net, objective, batch, selector.ranking, selector.update_set)
         loss = total(seen.loss, objective.retain_loss(net, seen.outputs, seen.batch))
         net.backward(loss)
-        return seen.trace(loss, seen.count)
+        return seen.trace(loss, len(seen.batch))
 
     def begin_task(self) -> None:
         """A task starts."""

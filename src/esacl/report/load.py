@@ -57,6 +57,7 @@ def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Ep
         flops=Flops(*(cost.number(key, low=0) for key in ("paper", "sparse", "executed"))),
         seconds=Seconds(*(time.number(key, low=0) for key in ("total", "train", "evaluate", "data"))),
         peak_memory_bytes=table.maybe("peak_memory_bytes", low=0),
+        remembered_bytes=table.maybe("remembered_bytes", low=0) if "remembered_bytes" in table.values else None,
         footprint=Footprint(*(footprint.whole(key) for key in ("parameters", "activations", "gradients"))),
         config=config,
         log=log,

@@ -76,6 +76,7 @@ class RunRecord:
     flops: Flops
     seconds: Seconds
     peak_memory_bytes: float | None
+    remembered_bytes: float | None  # None where the run did not record it
     footprint: Footprint
     config: Mapping[str, Any]
     log: tuple[Epoch, ...]

@@ -6,7 +6,7 @@ from math import floor, isfinite, log10
 from typing import Literal
 
 DASH = "–"
-Kind = Literal["share", "flops", "seconds"]
+Kind = Literal["share", "flops", "seconds", "bytes"]
 _FLOP = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP")
 
 
@@ -19,6 +19,8 @@ class Scale:
     ('TFLOP', '1.23', '0.25', '–', '1.23 ±0.01')
     >>> scale_for("share", [0.97])(0.974, 0.0042)
     '97.4 ±0.4'
+    >>> scale_for("bytes", [3e6])(2**20)
+    '1.00'
     """
 
     unit: str
@@ -42,6 +44,8 @@ def scale_for(kind: Kind, values: Iterable[float | None]) -> Scale:
         return Scale("%", 0.01, 1)
     if kind == "seconds":
         return Scale("s", 1, 1) if top < 600 else Scale("min", 60, 1) if top < 36_000 else Scale("h", 3600, 2)
+    if kind == "bytes":
+        return Scale("MiB", 2**20, 2)
     power = 0
     while top >= 1000 and power < len(_FLOP) - 1:
         top, power = top / 1000, power + 1

@@ -20,7 +20,8 @@ GLOSSARY = {
     "Capacity": "What must be stored to use the network (weights kept, masks of tasks), as a share of the dense one.",
     "Training FLOPs": "Executed: what the hardware did. Sparse: the same, with zero weights counted as free. "
     "Paper: the paper's formula. Three figures, not one.",
-    "Time": "Wall time from start to end on the machine of the run, with the peak memory it reached.",
+    "Time": "Wall time from start to end on the machine of the run, with the peak memory it reached, and what the "
+    "method remembers besides the network: examples, teachers, masks.",
 }
 
 
@@ -196,7 +197,7 @@ def _cards(record: RunRecord) -> tuple[Card, ...]:
             "Time",
             seconds(record.seconds.total),
             "",
-            (("peak memory", bytes_(record.peak_memory_bytes)),),
+            (("peak memory", bytes_(record.peak_memory_bytes)), ("remembered", bytes_(record.remembered_bytes))),
             GLOSSARY["Time"],
         ),
     )

@@ -91,14 +91,23 @@ class SparsityStrategy(Part):
 
     def _looks(self, task: Task, remembered: Examples | None, size: int = 256) -> Iterator[Tensor]:
         """Images to take statistics from, well mixed, in batches of about `size`."""
-        alone = self.options.recalibrate == "memory" and remembered is not None
-        sources = [] if alone else [task.train.x]
-        if remembered is not None:
-            sources.append(remembered.x)
-        images = torch.cat(sources)
+        if remembered is None:
+            images = task.train.x
+        elif self.options.recalibrate == "memory":
+            images = torch.cat([remembered.x, self._unremembered(task, remembered)])
+        else:
+            images = torch.cat([task.train.x, remembered.x])
         order = torch.randperm(len(images), generator=generator(self.context.seed, "recalibrate", task.index))
         for rows in order.tensor_split(max(1, len(images) // size)):
             yield self.context.inputs.plain(images[rows].to(self.context.device))
+
+    def _unremembered(self, task: Task, remembered: Examples) -> Tensor:
+        """As many images of each class of the task as there are of others, for a memory that lacks its classes."""
+        if torch.isin(remembered.y, torch.tensor(task.classes)).any():
+            return remembered.x[:0]
+        each = max(1, len(remembered) // len(set(remembered.y.tolist())))
+        rows = [(task.train.y == column).nonzero().squeeze(1)[:each] for column in task.classes]
+        return task.train.x[torch.cat(rows)]
 
     def density(self, net: Network) -> dict[str, float]:
         """Share of non-zero effective weights, by prunable parameter."""

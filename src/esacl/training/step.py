@@ -10,15 +10,19 @@ from esacl.types import Batch, Params, Trace
 
 
 def train_step(net: Network, parts: Parts, optimizer: torch.optim.Optimizer, batch: Batch) -> Trace:
-    """Learn from one batch (the paper's Algorithm 1, lines 3-9, with every arrow replaceable)."""
-    trace = parts.gradient.fill(net, parts.objective, batch, parts.selection)
-    net.unscale(optimizer)
-    if parts.sparsity.observes_gradients:
-        parts.sparsity.observe_gradients(net.gradients(), lambda: memory_gradients(net, parts, len(batch)))
-    before = remembered_values(net, parts)
-    net.step(optimizer)
-    if before:
-        apply_constraints(net, parts, before)
+    """Learn from one batch (the paper's Algorithm 1, lines 3-9, with every arrow replaceable).
+
+    The trace is that of the last glance at it: what is remembered of a batch is remembered once.
+    """
+    for _ in range(parts.gradient.glances):
+        trace = parts.gradient.fill(net, parts.objective, batch, parts.selection)
+        net.unscale(optimizer)
+        if parts.sparsity.observes_gradients:
+            parts.sparsity.observe_gradients(net.gradients(), lambda: memory_gradients(net, parts, len(batch)))
+        before = remembered_values(net, parts)
+        net.step(optimizer)
+        if before:
+            apply_constraints(net, parts, before)
     parts.objective.after_step(net, trace)
     parts.selection.observe(trace)
     return trace
