@@ -52,7 +52,8 @@ def stream(
 def context(of: Stream | None = None, **changes: Any) -> Context:
     """The context of a run on a stream; fields can be given."""
     of = of or stream()
-    plain = Context(len(of.class_names), len(of.stages), 8, 2, 0, "none", CPU, of.inputs)
+    columns = tuple(task.classes for task in of.tasks)
+    plain = Context(len(of.class_names), len(of.stages), 8, 2, 0, "none", CPU, of.inputs, columns)
     return replace(plain, **changes)
 
 
@@ -134,5 +135,5 @@ def same(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
 
 
 def outputs_of(logits: Tensor) -> Outputs:
-    """Outputs with these logits."""
-    return Outputs(torch.zeros(len(logits), 1), logits)
+    """Outputs with these logits, and features as wide as those of the small network."""
+    return Outputs(torch.zeros(len(logits), 16), logits)

@@ -1,15 +1,20 @@
 """Runs from Python: own arrays, resuming them, and misuse."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
+from torch import Tensor
 
 import esacl
 from esacl.errors import CheckpointError, ConfigError, RunError
+from esacl.nets import build_model
 from esacl.runner import start
 from esacl.training.events import TaskDone
+from tests.reference.evaluate import accuracies
 
 SETTINGS = esacl.Config.of(method="er", epochs=2, buffer=20, batch_size=8)
 
@@ -45,6 +50,39 @@ def test_a_run_on_arrays_resumes_when_it_is_given_the_same_arrays(stream, tmp_pa
 def test_a_finished_run_is_returned_as_it_was(stream, tmp_path):
     results = esacl.run(SETTINGS, tmp_path / "run", stream=stream)
     assert esacl.resume(tmp_path / "run") == results
+
+
+@pytest.mark.parametrize("method", ["er", "icarl", "co2l", "esacl-co2l"])
+def test_a_plain_network_with_the_saved_weights_answers_as_it_was_evaluated(method, stream, tmp_path):
+    results = esacl.run(esacl.Config.of(method=method, epochs=3, buffer=20, batch_size=8), tmp_path / "run", stream)
+    model = build_model("mlp", 256, stream.shape, 4, seed=7)
+    model.load_state_dict(load_file(tmp_path / "run" / "model.safetensors"))
+    task_il, class_il = accuracies(model, stream, "test")
+    assert results.matrix["task_il"][-1] == pytest.approx(task_il)
+    assert results.matrix["class_il"][-1] == pytest.approx(class_il)
+    assert min(task_il) > 0.5
+
+
+@pytest.mark.parametrize("method", ["finetune", "er", "icarl", "esacl-co2l"])
+def test_remembered_are_the_bytes_of_all_tensors_that_the_parts_hold(method, stream, tmp_path):
+    def held(state):
+        if isinstance(state, Tensor):
+            return state.nbytes
+        values = state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ()
+        return sum(map(held, values))
+
+    buffer = {} if method == "finetune" else {"buffer": 20}
+    with start(esacl.Config.of(method=method, epochs=1, **buffer), tmp_path / "run", stream=stream) as opened:
+        for _ in opened.events():
+            pass
+        results = opened.finish()
+        bytes_of = {name: held(state) for name, state in opened.trainer.parts.state_dict().items()}
+    assert results.remembered_bytes == sum(bytes_of.values())
+    document = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert document["remembered_bytes"] == results.remembered_bytes
+    images = 20 * 36
+    assert (bytes_of["objective"] == 0) if method == "finetune" else (bytes_of["objective"] > images)
+    assert (bytes_of["sparsity"] > 0) == method.startswith("esacl")
 
 
 def test_the_peak_of_memory_is_that_of_all_processes_of_a_run(stream, tmp_path, monkeypatch):

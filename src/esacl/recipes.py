@@ -7,13 +7,20 @@ from typing import Any
 from esacl.config import SHORT_NAMES, SLOTS, Config
 from esacl.errors import ConfigError, unknown_name
 from esacl.nets import check_backbone, resolve_backbone
+from esacl.objectives.co2l import Co2l
 from esacl.objectives.derpp import Derpp
 from esacl.objectives.er import Er
+from esacl.objectives.ewc import Ewc
 from esacl.objectives.finetune import Finetune
+from esacl.objectives.icarl import Icarl, NearestMean
+from esacl.objectives.lwf import Lwf
 from esacl.objectives.mtl import Mtl
+from esacl.objectives.probe import LinearProbe
 from esacl.objectives.readout import Readout
 from esacl.optim.constraint import StepConstraint
+from esacl.optim.gpm import Gpm
 from esacl.optim.gradient import GradientRule
+from esacl.optim.la_maml import LearnedRates, Lookahead
 from esacl.optim.polytope_update import PolytopeUpdate
 from esacl.optim.sharpness import SharpnessAware
 from esacl.optim.update import UpdateRule
@@ -83,6 +90,11 @@ def combine(about: str, *rows: Method) -> Method:
 
 ER = Method("experience replay: rehearse stored examples (Chaudhry 2019)", {"objective": Er})
 DERPP = Method("dark experience replay: rehearse labels and logits (Buzzega 2020)", {"objective": Derpp})
+CO2L = Method(
+    "contrastive features, relations distilled, linear probe (Cha 2021)", {"objective": Co2l, "readout": LinearProbe}
+)
+EWC = Method("elastic weight consolidation: hold weights that mattered (Kirkpatrick 2017)", {"objective": Ewc})
+GPM = Method("gradient projection memory: step where old tasks read nothing (Saha 2021)", {"constraint": Gpm})
 ESACL = Method(
     "sharpness-aware directional pruning and data selection (Ren & Honavar 2024)",
     {"gradient": SharpnessAware, "update": PolytopeUpdate, "sparsity": Esacl, "selection": Ranked},
@@ -91,11 +103,24 @@ ESACL = Method(
 METHODS: dict[str, Method] = {
     "finetune": Method("cross-entropy on whatever arrives; the lower bound"),
     "mtl": Method("all tasks at once; the upper bound", {"objective": Mtl}),
+    "ewc": EWC,
+    "lwf": Method("learning without forgetting: distil the old answers (Li & Hoiem 2017)", {"objective": Lwf}),
+    "gpm": GPM,
     "er": ER,
     "der++": DERPP,
+    "co2l": CO2L,
+    "icarl": Method(
+        "exemplars by herding, nearest class mean (Rebuffi 2017)", {"objective": Icarl, "readout": NearestMean}
+    ),
+    "la-maml": Method(
+        "look-ahead meta-learning with learned rates (Gupta 2020)",
+        {"objective": Er, "gradient": Lookahead, "update": LearnedRates},
+    ),
     "esacl": ESACL,
+    "esacl-ewc": combine("EsaCL on top of ewc", ESACL, EWC),
     "esacl-er": combine("EsaCL on top of er", ESACL, ER),
     "esacl-der++": combine("EsaCL on top of der++", ESACL, DERPP),
+    "esacl-co2l": combine("EsaCL on top of co2l", ESACL, CO2L),
 }
 
 

@@ -71,6 +71,11 @@ class Trace:
 class Inputs(Protocol):
     """Turns stored examples into what the network reads."""
 
+    @property
+    def augments(self) -> bool:
+        """Whether `augmented` differs from `plain`."""
+        ...
+
     def plain(self, raw: Tensor) -> Tensor:
         """Normalised, not augmented."""
         ...

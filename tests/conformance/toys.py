@@ -9,7 +9,7 @@ from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.options import option
-from esacl.recipes import DERPP, METHODS, Method, combine
+from esacl.recipes import DERPP, ER, GPM, METHODS, Method, combine
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import Phase, SparsityStrategy
@@ -152,6 +152,23 @@ SETTINGS = {
         "sparsity": {"level": 0.2},
         "gradient": {"rho": 0.02},
     },
+    "esacl-ewc": SMALL_STEPS,
+    "ewc convolutional": {"net": NetConfig("cnn", 8)},
+    "lwf convolutional": {"net": NetConfig("cnn", 8), "objective": {"warmup": 1}},
+    "la-maml convolutional": {  # several glances, through BatchNorm and the inner gradients
+        "net": NetConfig("cnn", 8),
+        "gradient": {"second_order": True, "slices": 2, "glances": 2},
+    },
+    "gpm convolutional": {"net": NetConfig("cnn", 16)},  # a narrower one has no room for three tasks
+    "gpm separate": {"constraint": {"head": "separate"}},
+    "esacl-co2l": SMALL_STEPS,
+    "esacl-co2l reuse": {
+        **SMALL_STEPS,
+        "gradient": {"rho": 0.05},
+        "selection": {"keep": 0.5, "rule": "loss", "ranking": "reuse"},
+    },
+    "co2l convolutional": {"net": NetConfig("cnn", 8)},
+    "icarl convolutional": {"net": NetConfig("cnn", 8)},
     "esacl-der++ random": {**SMALL_STEPS, "selection": {"keep": 0.5}},
     **{
         f"esacl-der++ {ranking}": {
@@ -166,8 +183,8 @@ SETTINGS = {
 
 
 def alone(row):
-    """Whether a method is its objective only, so that toys can fill the other slots."""
-    return set(row.parts) <= {"objective"}
+    """Whether a method is its objective (and how it answers) only, so that toys can fill the other slots."""
+    return set(row.parts) <= {"objective", "readout"}
 
 
 COMPOSITIONS = {
@@ -176,4 +193,6 @@ COMPOSITIONS = {
     **{f"toymask-{name}": combine("toy", row, MASK) for name, row in METHODS.items() if alone(row)},
     **{f"toyselect-{name}": combine("toy", row, SELECT) for name, row in METHODS.items() if alone(row)},
     "toyall-der++": combine("toy", DERPP, MASK, SELECT),
+    "gpm-er": combine("toy", GPM, ER),
+    "toyall-gpm-er": combine("toy", GPM, ER, SELECT, Method("toy mask", {"sparsity": RandomMask})),
 }

@@ -86,6 +86,19 @@ def test_zero_weights_are_credited_to_sparse_only_from_then_on_and_layer_by_laye
     assert meter.sparse == 16
 
 
+def test_other_arithmetic_is_charged_as_it_is_to_the_open_account() -> None:
+    """Whether gradients are on and how many weights are zero is known to whoever charges it."""
+    meter = Meter({"a": 10})
+    meter.set_density({"a": 0.5})
+    meter.charge(7)
+    with torch.no_grad(), meter.account("evaluate"):
+        meter.charge(3)
+    assert meter.executed_macs == {"train": 7, "evaluate": 3}
+    assert meter.sparse_macs == {"train": 7.0, "evaluate": 3.0}
+    meter.release()
+    assert meter.largest_step == 0, "it holds no activations"
+
+
 def test_accounts_are_apart_nest_and_close_even_after_an_error() -> None:
     meter = Meter({"a": 1})
 

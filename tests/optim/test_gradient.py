@@ -52,6 +52,14 @@ class WantsTwo(Objective):
         return torch.tensor([5, 2])
 
 
+class Contrasting(Objective):
+    """An example's loss is how far its features (all views of it) are from those of the others, on average."""
+
+    def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
+        views = outputs.features.view(len(batch.views), len(batch), -1)
+        return torch.cdist(views, views).square().mean((0, 2)) * batch.y
+
+
 def fill(net: Network, kind: type[Objective] = Objective, selector: type[DataSelector] = KeepAll) -> Trace:
     known = context()
     rule = GradientRule(NoOptions(), known)
@@ -92,6 +100,28 @@ def test_only_the_examples_of_the_update_set_have_a_gradient(selector: type[Data
     assert trace.updated == 3
     assert trace.loss.item() == pytest.approx(fit[rows].mean().item())
     assert len(trace.fit) == len(trace.outputs.logits) == 8
+
+
+@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize("selector", [Hardest, HardestByPass, Odd])
+def test_losses_that_compare_examples_compare_those_of_the_update_set(selector: type[DataSelector], views: int) -> None:
+    """The chosen examples form a batch of their own; what is ranked and recorded are the losses in the whole one."""
+    net, known, examples = network(), context(), batch(task=1)
+    inputs = tuple((-1) ** view * examples.x for view in range(views))
+    examples = Batch(inputs, examples.raw, examples.y, examples.task, examples.index)
+    part, rule = Contrasting(NoOptions(), known), GradientRule(NoOptions(), known)
+    trace = rule.fill(net, part, examples, selector(NoOptions(), known))
+    whole = part.fit_loss(net(examples.inputs), examples)
+    rows = torch.arange(1, 8, 2) if selector is Odd else whole.topk(3).indices
+    chosen = examples.take(rows)
+    alone = part.fit_loss(net(chosen.inputs), chosen)
+    names = [name for name in net.stored if not name.startswith("head.")]
+    expected = torch.autograd.grad(alone.mean(), [net.stored[name] for name in names], retain_graph=True)
+    for name, gradient in zip(names, expected):
+        torch.testing.assert_close(net.gradients()[name], gradient, rtol=1e-4, atol=1e-5)
+    assert trace.loss.item() == pytest.approx(alone.mean().item())
+    assert not torch.allclose(alone, whole[rows]), "in the whole batch they are compared with others too"
+    torch.testing.assert_close(trace.fit, (alone if selector is Odd else whole).detach())
 
 
 def test_the_weights_are_the_same_on_return_and_the_trace_is_what_was_computed_at_them() -> None:

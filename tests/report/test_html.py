@@ -103,6 +103,7 @@ def test_the_page_holds_the_numbers_of_the_run(tmp_path):
         assert f"{100 * value:.1f}%" in page.text
     for value in ("720 GFLOP", "930 GFLOP", "1 min 03 s", "373 MiB", "batch_size 32", "torch 2.5.0"):
         assert value in page.text
+    assert "2.36 MiB remembered" in page.text
     first, last = found["matrix"]["class_il"][0][0], found["matrix"]["class_il"][-1][0]
     assert f"1 0, 1 {100 * found['matrix']['task_il'][0][0]:.1f}%" in page.text
     assert f"{100 * first:.1f}% {100 * last:.1f}% −{100 * (first - last):.1f}%" in page.text

@@ -61,6 +61,13 @@ def test_a_whole_figure_may_be_null(tmp_path):
     assert record.peak_memory_bytes is None
 
 
+def test_a_run_from_before_the_remembered_bytes_were_counted_does_not_say(tmp_path):
+    found = results()
+    assert load_run(write_run(tmp_path / "now", found)).remembered_bytes == 2_471_936
+    del found["remembered_bytes"]
+    assert load_run(write_run(tmp_path / "then", found)).remembered_bytes is None
+
+
 def test_a_cell_that_was_not_measured_is_nan(tmp_path):
     found = results()
     found["matrix"]["task_il"][0][4] = None

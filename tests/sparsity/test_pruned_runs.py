@@ -72,7 +72,7 @@ def test_kept_weights_stay_bit_for_bit_for_the_rest_of_the_run(update: str, grad
     assert count(masks) == round(0.4 * sum(mask.numel() for mask in masks.values()))
 
 
-def test_the_network_is_judged_unpruned_then_pruned_and_then_consolidated_and_judged_again() -> None:
+def test_the_network_is_read_out_and_judged_unpruned_then_pruned_read_out_and_judged_again() -> None:
     log: list[str] = []
 
     class Noted(Esacl):
@@ -95,7 +95,7 @@ def test_the_network_is_judged_unpruned_then_pruned_and_then_consolidated_and_ju
         "readout": lambda known: Judging(NoOptions(), known),
     }
     finish(trainer("esacl-er", GENTLE, stream(tasks=2), replacing))
-    stage = ["judge dense", "judge dense", "prune", "fit readout", "judge pruned", "judge pruned"]
+    stage = ["fit readout", "judge dense", "judge dense", "prune", "fit readout", "judge pruned", "judge pruned"]
     assert log == ["judge dense", "judge dense", *stage, *stage]
 
 

@@ -16,7 +16,7 @@ MASKED = -1e4  # a logit that no softmax sees, finite in every precision
 class Objective(Part):
     """Per-example fit loss + retention term. Subclasses override what they need; the rest does nothing."""
 
-    views: ClassVar[int] = 1  # augmented views of each example that the objective reads
+    views: int = 1  # augmented views of each example that the objective reads
     joint: ClassVar[bool] = False  # whether all tasks are trained at once
 
     def __init__(self, options: Any, context: Context) -> None:
@@ -59,6 +59,10 @@ class Objective(Part):
     def training_set(self, task: Task) -> Examples:
         """What a task trains on; may depend only on state that stays the same during the task."""
         return task.train
+
+    def mixed_in(self, task: int) -> int:
+        """Remembered examples in the training set of a task, as far as can be told beforehand."""
+        return 0
 
     def remembered(self) -> Examples | None:
         """Stored examples, for readouts and for statistics after pruning; None without any."""

@@ -48,7 +48,7 @@ class Er(Objective):
         """What will be stored with its logits."""
         if not self.keep_logits:
             return None
-        self._plan = self.memory.plan(len(batch))
+        self._plan = self._plan or self.memory.plan(len(batch))  # once, however often the batch is glanced at
         return self._plan.rows
 
     def mark(self) -> State:

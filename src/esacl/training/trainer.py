@@ -57,7 +57,8 @@ class Trainer:
 
     def planned_samples(self) -> int:
         """Examples that the whole run will train on, as far as can be told beforehand."""
-        return self.config.epochs * sum(len(stage.train) for stage in self.stream.stages)
+        mixed_in = self.parts.objective.mixed_in
+        return self.config.epochs * sum(len(stage.train) + mixed_in(stage.index) for stage in self.stream.stages)
 
     def run(self) -> Iterator[Event]:
         """Train from the present position to the end."""
@@ -84,6 +85,7 @@ class Trainer:
         if parts.sparsity.prunes:
             with net.meter.account("evaluate"):  # the same treatment as after pruning, which takes them anew
                 parts.sparsity.recalibrate(net, stage, remembered)
+                parts.readout.fit(net, stage, remembered)
             self.unpruned.append(self._evaluate())
         parts.sparsity.end_task(net, stage, remembered)
         self._update_density()

@@ -1,0 +1,112 @@
+"""Elastic weight consolidation (EWC; Kirkpatrick et al. 2017), online by default (Schwarz et al. 2018)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from esacl.nets.network import Network
+from esacl.objectives.base import Objective
+from esacl.options import option
+from esacl.rng import generator
+from esacl.streams.base import Task
+from esacl.types import Batch, Context, Outputs, Params, State
+
+FLOATS = 2**25  # numbers that the gradients of a chunk of examples may take
+CHUNK = 256  # examples at once, however small the network is: their activations are held as well
+
+
+@dataclass(frozen=True, slots=True)
+class EwcOptions:
+    """Settings of EWC. λ was chosen on split digits (docs/methods/ewc.md); γ = 1 forgets no task."""
+
+    lam: float = option(50.0, "λ: weight of the penalty", low=0)
+    gamma: float = option(1.0, "γ: share of the old importances that is left after each task", low=0, high=1)
+    normalise: bool = option(True, "divide the Fisher of each task by its largest entry")
+    online: bool = option(True, "one anchor, the weights after the last task; false: a penalty for each task")
+    examples: int | None = option(None, "examples of a task that its Fisher is taken from (default: all)", low=1)
+
+
+class Ewc(Objective):
+    """CE + λ/2 · Σ F (θ − θ*)²: weights that mattered to earlier tasks are held where those tasks left them.
+
+    F ← γ F + the diagonal Fisher of the task just learnt, θ* ← θ. One penalty for each task, Σ_k F_k (θ − θ*_k)², is
+    up to a constant that of F = Σ F_k around the mean of the anchors weighted by F_k: it takes no more memory.
+
+    Deviation: each task's Fisher is divided by its largest entry. A Fisher shrinks with the loss: a task learnt by
+    heart has one smaller by orders of magnitude than a task half learnt, and no λ suits both (docs/methods/ewc.md).
+    """
+
+    Options = EwcOptions
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        self.fisher: Params = {}
+        self.anchor: Params = {}
+
+    def attach(self, net: Network) -> None:
+        """Remember how the weights are laid out."""
+        self._net = net
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+        """The penalty, from the second task on."""
+        if not self.fisher:
+            return None
+        distances = [
+            (fisher * (net.stored[name] - self.anchor[name]).square()).sum() for name, fisher in self.fisher.items()
+        ]
+        penalty: Tensor = self.options.lam / 2 * torch.stack(distances).sum()
+        return penalty
+
+    @torch.no_grad()
+    def end_task(self, net: Network, task: Task) -> None:
+        """Take the Fisher of the task and move the anchor; a weight that was pruned matters to nobody."""
+        new, effective = self._fisher_of(net, task), net.effective_state()
+        for name in net.partition.prunable:
+            for fisher in (new, self.fisher):
+                if name in fisher:
+                    fisher[name] = fisher[name].masked_fill(effective[name] == 0, 0.0)
+        if self.options.normalise:
+            largest = torch.stack([value.max() for value in new.values()]).max().clamp(min=1e-30)
+            new = {name: value / largest for name, value in new.items()}
+        for name, value in new.items():
+            here, total = net.stored[name].detach().clone(), value
+            if name in self.fisher:
+                total = self.options.gamma * self.fisher[name] + value
+                if not self.options.online:
+                    here = torch.lerp(self.anchor[name], here, torch.where(total > 0, value / total, 1.0))
+            self.fisher[name], self.anchor[name] = total, here
+
+    def _fisher_of(self, net: Network, task: Task) -> Params:
+        """Mean over training examples of the squared gradient of each one's own log-likelihood, at its true label.
+
+        The likelihood is that of training: with the training-time logit mask, over the task's columns.
+        """
+        device = self.context.device
+        columns = torch.tensor(task.classes, device=device)
+
+        def loss(outputs: Outputs, y: Tensor) -> Tensor:
+            return self.fit_loss(outputs, Batch((), y, y, y, y, columns)).sum()  # of a batch, only labels are read
+
+        order = torch.randperm(len(task.train), generator=generator(self.context.seed, "fisher", task.index))
+        rows = order[: self.options.examples]
+        size = FLOATS // sum(value.numel() for value in net.stored.values())
+        total = {name: torch.zeros_like(value) for name, value in net.stored.items()}
+        for part in torch.split(rows, max(1, min(CHUNK, size))):
+            x = self.context.inputs.plain(task.train.x[part].to(device))
+            for name, gradient in net.example_gradients(loss, x, task.train.y[part].to(device)).items():
+                total[name] += gradient.square().sum(0)
+        return {name: value / len(rows) for name, value in total.items()}
+
+    def state_dict(self) -> State:
+        """Importances and anchor, besides what every objective has."""
+        return {**super().state_dict(), "fisher": dict(self.fisher), "anchor": dict(self.anchor)}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before, laid out like the weights: sums are then taken in the same order."""
+        super().load_state_dict(state)
+        self.fisher, self.anchor = (
+            {name: torch.empty_like(self._net.stored[name]).copy_(value) for name, value in state[key].items()}
+            for key in ("fisher", "anchor")
+        )

@@ -1,0 +1,156 @@
+"""Exemplars: a memory with equally many examples of every class, mixed into the training set of later tasks."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from esacl.errors import ConfigError
+from esacl.nets.network import Network
+from esacl.objectives.base import Objective
+from esacl.objectives.teacher import Teacher
+from esacl.options import option
+from esacl.rng import derive, generator
+from esacl.streams.base import Examples, Task
+from esacl.types import Context, State
+
+CHUNK = 256  # examples of which features are taken at once
+
+
+class Exemplars:
+    """At most `capacity` examples, the same number of each class; within a class the most telling come first."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._images: dict[int, Tensor] = {}  # by column, in main memory
+
+    def __len__(self) -> int:
+        return sum(map(len, self._images.values()))
+
+    def share(self, new: int) -> int:
+        """How many examples of each class there is room for, with so many new classes."""
+        return self.capacity // (len(self._images) + new)
+
+    def add(self, images: dict[int, Tensor]) -> None:
+        """Take in new classes, each in order; every class is trimmed from its end to the share of all."""
+        share = self.share(len(images))
+        self._images |= images
+        self._images = {column: own[:share].clone() for column, own in self._images.items()}
+
+    def examples(self) -> Examples | None:
+        """Everything it holds, class by class."""
+        if not self._images:
+            return None
+        labels = [torch.full((len(own),), column) for column, own in self._images.items()]
+        return Examples(torch.cat(list(self._images.values())), torch.cat(labels))
+
+    def state_dict(self) -> State:
+        """What it holds."""
+        return {"images": dict(self._images)}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        self._images = {column: own.cpu() for column, own in state["images"].items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ExemplarOptions:
+    """Settings of a memory of exemplars."""
+
+    buffer: int = option(500, "examples kept in all, equally many of each class", low=1, high=10_000_000)
+
+
+class ExemplarObjective(Objective):
+    """Learns a task together with the exemplars of earlier ones, under the eyes of a teacher."""
+
+    Options: ClassVar[type[Any]] = ExemplarOptions
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        if options.buffer < context.classes:
+            raise ConfigError(
+                f"objective.buffer = {options.buffer} is too small: there are {context.classes} classes, and each "
+                f"needs an example. Use --buffer {context.classes} or more."
+            )
+        self.memory = Exemplars(options.buffer)
+        self.columns: list[int] = []  # of the present task
+        self.old: list[int] = []  # of the tasks before it
+        self._looks = 0  # how often the memory was watched
+
+    def attach(self, net: Network) -> None:
+        """Nothing to be taught yet."""
+        self.teacher = Teacher(net)
+
+    @abstractmethod
+    def choose(self, net: Network, images: Tensor, column: int, count: int) -> Tensor:
+        """Rows of the images of a class that stand for it, the most telling first."""
+
+    def training_set(self, task: Task) -> Examples:
+        """The task and the exemplars of earlier ones."""
+        stored = self.memory.examples()
+        if stored is None:
+            return task.train
+        return Examples(torch.cat([task.train.x, stored.x]), torch.cat([task.train.y, stored.y]))
+
+    def mixed_in(self, task: int) -> int:
+        """A full memory's share of each earlier class."""
+        earlier = sum(map(len, self.context.task_classes[:task]))
+        return earlier * (self.memory.capacity // earlier) if earlier else 0
+
+    def remembered(self) -> Examples | None:
+        """The exemplars."""
+        return self.memory.examples()
+
+    def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
+        """Exemplars of earlier tasks at random, freshly augmented."""
+        stored = self.memory.examples()
+        if stored is None:
+            return None
+        seed, device = self.context.seed, self.context.device
+        rows = torch.randperm(len(stored), generator=generator(seed, "memory watch", self._looks))[:count]
+        key = derive(seed, "augment watch", self._looks)
+        self._looks += 1
+        raw = stored.x[rows].to(device)
+        return self.context.inputs.augmented(raw, key, rows.to(device)), stored.y[rows].to(device)
+
+    def begin_task(self, net: Network, task: Task) -> None:
+        """Other columns are the new ones."""
+        super().begin_task(net, task)
+        self.old = self.old + self.columns
+        self.columns = list(task.classes)
+
+    def end_task(self, net: Network, task: Task) -> None:
+        """The network becomes the teacher; exemplars of the new classes join the memory."""
+        self.teacher.take()
+        count = self.memory.share(len(task.classes))
+        chosen = {}
+        for column in task.classes:
+            images = task.train.x[task.train.y == column]
+            chosen[column] = images[self.choose(net, images, column, min(count, len(images)))]
+        self.memory.add(chosen)
+
+    def state_dict(self) -> State:
+        """Memory, teacher and columns, besides what every objective has."""
+        own = {"columns": list(self.columns), "old": list(self.old), "looks": self._looks}
+        return {
+            **super().state_dict(),
+            **own,
+            "memory": self.memory.state_dict(),
+            "teacher": self.teacher.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        super().load_state_dict(state)
+        self.columns, self.old, self._looks = list(state["columns"]), list(state["old"]), state["looks"]
+        self.memory.load_state_dict(state["memory"])
+        self.teacher.load_state_dict(state["teacher"])
+
+
+def features_of(net: Network, context: Context, images: Tensor) -> Tensor:
+    """Features of stored images as they are, in evaluation mode."""
+    with net.inference():
+        parts = [net(context.inputs.plain(part.to(context.device))).features for part in torch.split(images, CHUNK)]
+    return torch.cat(parts)

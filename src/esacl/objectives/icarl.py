@@ -1,0 +1,98 @@
+"""iCaRL (Rebuffi et al. 2017): sigmoids taught by labels and by a teacher, exemplars by herding, nearest class mean."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits as bce
+from torch.nn.functional import normalize, one_hot
+
+from esacl.nets.network import Network
+from esacl.objectives.base import MASKED
+from esacl.objectives.exemplars import ExemplarObjective, features_of
+from esacl.objectives.readout import Readout
+from esacl.streams.base import Examples, Task
+from esacl.types import Batch, Context, Outputs, Params, State
+
+
+class Icarl(ExemplarObjective):
+    """Σ over new columns of BCE(label) + Σ over old columns of BCE(the teacher's sigmoid), on task and exemplars."""
+
+    def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """New columns against the labels; an exemplar belongs to none of them."""
+        wanted = one_hot(batch.y, outputs.logits.shape[1])[:, self.columns]
+        return bce(outputs.logits[:, self.columns], wanted.to(outputs.logits), reduction="none").sum(1)
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+        """Old columns against what the teacher says, from the second task on."""
+        if not self.teacher:
+            return None
+        told = self.teacher(batch.inputs).logits[:, self.old].sigmoid()
+        return bce(outputs.logits[:, self.old], told, reduction="none").sum(1).mean()
+
+    def choose(self, net: Network, images: Tensor, column: int, count: int) -> Tensor:
+        """By herding on normalised features."""
+        return herd(normalize(features_of(net, self.context, images)), count).cpu()
+
+
+def herd(features: Tensor, count: int) -> Tensor:
+    """Rows whose running mean stays nearest to the mean of all, one after the other, none twice.
+
+    >>> herd(torch.tensor([[0.0], [1.0], [5.0]]), 2)
+    tensor([1, 2])
+    """
+    target = features.mean(0)
+    taken = torch.zeros(len(features), dtype=torch.bool, device=features.device)
+    total = torch.zeros_like(target)
+    rows = []
+    for number in range(1, count + 1):
+        distance = (target - (total + features) / number).square().sum(1)
+        row = distance.masked_fill(taken, torch.inf).argmin()
+        taken[row] = True
+        total = total + features[row]
+        rows.append(row)
+    return torch.stack(rows)
+
+
+class NearestMean(Readout):
+    """A class for the mean of its exemplars: features and means have length 1, the nearest mean wins."""
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        self.means = torch.empty(0)  # [classes, features]
+        self.known = torch.zeros(context.classes, dtype=torch.bool, device=context.device)
+
+    def attach(self, net: Network) -> None:
+        """No class has a mean yet."""
+        self.means = torch.zeros_like(net.stored["head.weight"])
+
+    def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
+        """Means of the exemplars; where a class of the task has none, of its training examples."""
+        seen = task.train if remembered is None else remembered
+        for column in sorted({*seen.y.tolist(), *task.classes}):
+            source = seen if (seen.y == column).any() else task.train
+            own = normalize(features_of(net, self.context, source.x[source.y == column]))
+            self.means[column] = normalize(own.mean(0), dim=0)
+            self.known[column] = True
+
+    def logits(self, net: Network, x: Tensor, task: int | None) -> Tensor:
+        """Product with each mean: among vectors of length 1 the nearest has the largest.
+
+        Classes without a mean are out of the question.
+        """
+        products = normalize(net(x, task).features) @ self.means.T
+        return torch.where(self.known, products, MASKED)
+
+    def folded(self, state: Params) -> Params:
+        """Means as weights: the length of a feature is a factor of all its products."""
+        bias = torch.where(self.known, 0.0, MASKED).to(state["head.bias"])
+        return {**state, "head.weight": self.means.clone(), "head.bias": bias}
+
+    def state_dict(self) -> State:
+        """The means."""
+        return {"means": self.means.clone(), "known": self.known.clone()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        self.means = state["means"].clone().to(self.context.device)
+        self.known = state["known"].clone().to(self.context.device)

@@ -1,0 +1,177 @@
+"""Gradient projection memory (GPM; Saha et al. 2021): later steps stay out of the span of earlier tasks' inputs."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import unfold
+
+from esacl.nets.network import Network
+from esacl.optim.constraint import StepConstraint
+from esacl.options import option
+from esacl.rng import generator
+from esacl.streams.base import Task
+from esacl.types import Context, Params, State
+
+PORTION = 32  # examples that are unfolded at a time: a convolution sees a row for every pixel
+CEILING = 0.999  # where growth ends: what is left then is noise, and keeping it would leave later tasks no room
+ROUNDING = 1e-12  # share of a layer's energy that double precision cannot tell from zero
+
+
+@dataclass(frozen=True, slots=True)
+class GpmOptions:
+    """Settings of GPM. ε and its growth are the authors' for CIFAR-100; they look at 125 examples of a task."""
+
+    share: float = option(0.97, "ε: share of a layer's input energy that is kept after the first task", low=0, high=1)
+    growth: float = option(0.003, "what ε grows by with every further task", low=0, high=1)
+    examples: int = option(300, "examples of a task whose inputs are looked at", low=1, high=1_000_000)
+    head: Literal["projected", "separate"] = option(
+        "projected", "the head as any layer; or columns of earlier tasks frozen and the others free"
+    )
+
+
+class Gpm(StepConstraint):
+    """ΔW ← ΔW − ΔW M Mᵀ, M an orthonormal basis of what the layer read in earlier tasks: Eq. 6 and 7 (projection).
+
+    What cannot be projected would change old answers as well: biases and BatchNorm stay as the first task left them.
+
+    Deviation: displacements are projected, not gradients, so that weight decay and any optimiser respect the basis;
+    and the one head is projected too, where the authors have a head for each task.
+    """
+
+    Options: ClassVar[type[Any]] = GpmOptions
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        self.tasks = 0  # that have ended
+        self.seen = torch.empty(0, dtype=torch.int64, device=context.device)  # columns of their classes
+        self.bases: Params = {}  # [inputs, directions] by weight, orthonormal columns
+        self._watched: frozenset[str] = frozenset()
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Statistics that are taken anew would change what earlier tasks see."""
+        wish = options["sparsity"].get("recalibrate", "no")
+        if wish == "no":
+            return None
+        return (
+            f"gpm keeps the BatchNorm statistics of the first task, but sparsity.recalibrate = {wish!r} takes them "
+            f"anew after every task. Use sparsity.recalibrate = 'no'."
+        )
+
+    def attach(self, net: Network) -> None:
+        """Every parameter will be constrained; those of separate heads in a way of their own."""
+        self._known = frozenset(net.stored)
+        self._separate = frozenset(net.partition.head if self.options.head == "separate" else ())
+        self._meter = net.meter
+
+    def constrained(self) -> Collection[str]:
+        """All parameters, from the second task on."""
+        return self._watched
+
+    def constrain(self, name: str, before: Tensor, after: Tensor) -> Tensor:
+        """The step without its part in the subspace; without a basis no step at all."""
+        if name in self._separate:
+            return after.index_copy(0, self.seen, before[self.seen])
+        basis = self.bases.get(name)
+        if basis is None:
+            return before
+        step = (after - before).flatten(1)
+        self._meter.charge(2 * step.shape[0] * basis.numel())
+        return before + (step - step @ basis @ basis.T).view(before.shape)
+
+    def end_task(self, net: Network, task: Task) -> None:
+        """Extend every layer's basis by what it read in this task; from now on BatchNorm keeps its statistics."""
+        share = min(self.options.share + self.options.growth * self.tasks, max(self.options.share, CEILING))
+        moments = self._moments(net, task)
+        for name in list(moments):
+            moment = moments.pop(name)  # the largest matrices: each is freed before the next is decomposed
+            basis = self.bases.get(name, torch.empty(len(moment), 0))
+            self.bases[name] = extended(basis, moment, share).float().to(net.device)
+        self.tasks += 1
+        self.seen = torch.cat([self.seen, torch.tensor(task.classes, device=net.device)])
+        net.frozen_statistics = True
+        self._watched = self._known
+
+    def _moments(self, net: Network, task: Task) -> Params:
+        """Σ x xᵀ over the inputs x of every layer, for some examples of a task."""
+        draw = generator(self.context.seed, "gpm", task.index)
+        chosen = torch.randperm(len(task.train), generator=draw)[: self.options.examples]
+        moments: Params = {}
+
+        def note(name: str, rows: Tensor) -> None:
+            net.meter.charge(rows.numel() * rows.shape[1])
+            moment = rows.T @ rows
+            moments[name] = moments[name].add_(moment) if name in moments else moment
+
+        with net.inference(), watched(self._layers(net), note):
+            for start in range(0, len(chosen), PORTION):
+                images = task.train.x[chosen[start : start + PORTION]]
+                net(self.context.inputs.plain(images.to(net.device)))
+        return moments
+
+    def _layers(self, net: Network) -> dict[str, nn.Module]:
+        """Layers whose steps are projected, by the name of their weight."""
+        layers = {f"{name}.weight": module for name, module in net.model.named_modules()}
+        return {n: m for n, m in layers.items() if isinstance(m, nn.Conv2d | nn.Linear) and n not in self._separate}
+
+    def state_dict(self) -> State:
+        """The bases, and how many tasks of which classes they are for."""
+        return {"tasks": self.tasks, "seen": self.seen, "bases": dict(self.bases)}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        self.tasks, self.seen = state["tasks"], state["seen"].to(self.context.device)
+        self.bases = {name: basis.to(self.context.device) for name, basis in state["bases"].items()}
+        self._watched = self._known if self.tasks else frozenset()
+
+
+@contextmanager
+def watched(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor], None]) -> Iterator[None]:
+    """Tell `note` the inputs of these layers, as rows, whenever the network is called."""
+
+    def watch(name: str, layer: nn.Module) -> torch.utils.hooks.RemovableHandle:
+        return layer.register_forward_pre_hook(lambda module, given: note(name, input_rows(module, given[0])))
+
+    handles = [watch(name, layer) for name, layer in layers.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def input_rows(layer: nn.Module, x: Tensor) -> Tensor:
+    """What a layer multiplies its weights [out, d] with, [N, d]: its input, or the patches under an ungrouped kernel.
+
+    In double precision and on the CPU, as not every device has it.
+    """
+    x = x.detach().cpu().double()
+    if not isinstance(layer, nn.Conv2d):
+        return x
+    patches = unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]
+    return patches.transpose(1, 2).flatten(0, 1)
+
+
+def extended(basis: Tensor, moment: Tensor, share: float) -> Tensor:
+    """An orthonormal basis of `basis` and the fewest further directions that reach the share: Eq. 5, 8 and 9 (bases).
+
+    The directions are leading eigenvectors of Σ x xᵀ outside of the basis, taken until basis and directions together
+    hold `share` of Σ |x|².
+
+    >>> extended(torch.empty(3, 0), torch.diag(torch.tensor([1.0, 6.0, 3.0])).double(), 0.85).abs()
+    tensor([[0., 0.],
+            [1., 0.],
+            [0., 1.]], dtype=torch.float64)
+    """
+    size = basis.shape[1]
+    frame = torch.linalg.qr(basis.cpu().double(), mode="complete").Q  # the basis first, then what is orthogonal to it
+    free = frame[:, size:]
+    energies, directions = torch.linalg.eigh(free.T @ moment @ free)
+    energies, directions = energies.clamp(min=0).flip(0), directions.flip(1)
+    lacking = energies.sum() - (1 - min(share, 1 - ROUNDING)) * moment.trace()
+    count = int((energies.cumsum(0) - energies < lacking).sum())
+    return torch.cat([frame[:, :size], free @ directions[:, :count]], dim=1)
