@@ -135,3 +135,21 @@ def test_the_package_imports_without_torch_and_names_what_it_lacks():
 def test_the_module_is_the_command_line():
     done = subprocess.run([sys.executable, "-m", "esacl", "--version"], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == esacl.__version__
+
+
+def test_a_method_that_the_stream_does_not_suit_is_refused_before_anything_is_touched(stream, tmp_path):
+    esacl.run(SETTINGS, tmp_path / "run", stream=stream)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    small = esacl.Config.of(method="icarl", epochs=1, buffer=3)
+    with pytest.raises(ConfigError, match="--buffer 4 or more"):
+        esacl.run(small, tmp_path / "run", stream=stream, overwrite=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
+    with pytest.raises(ConfigError, match="--buffer 4 or more"):
+        esacl.run(small, tmp_path / "other", stream=stream)
+    assert not (tmp_path / "other").exists()
+
+
+def test_forward_transfer_is_not_defined_for_a_readout_that_answers_only_what_it_has_seen(stream, tmp_path):
+    fitted = esacl.run(esacl.Config.of(method="icarl", epochs=1, buffer=20), tmp_path / "fitted", stream=stream)
+    assert fitted.fwt == {"task_il": None, "class_il": None}
+    assert None not in esacl.run(SETTINGS, tmp_path / "own", stream=stream).fwt.values()

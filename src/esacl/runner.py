@@ -1,7 +1,7 @@
 """One run, end to end: data → network → training → figures → files."""
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -164,7 +164,7 @@ class Run:
             matrix=matrix,
             forgetting={name: forgetting(m) if m else None for name, m in matrix.items()},
             bwt={name: backward_transfer(m) if m else None for name, m in matrix.items()},
-            fwt={name: forward_transfer(m, start[name]) if m else None for name, m in matrix.items()},
+            fwt={name: self._forward_transfer(m, start[name]) for name, m in matrix.items()},
             density=density,
             capacity=capacity(density, len(stream.tasks), sparsity.stores_masks),
             flops=flops(trainer.paper_macs, meter.sparse_macs["train"], meter.executed_macs["train"]),
@@ -176,6 +176,12 @@ class Run:
             pruning_drop=self._pruning_drop(matrix),
             versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
         )
+
+    def _forward_transfer(self, rows: list[list[float]] | None, untrained: Sequence[float] | None) -> float | None:
+        """Not defined for a readout that can only answer what it has seen."""
+        if rows is None or untrained is None or not self.trainer.parts.readout.answers_unseen:
+            return None
+        return forward_transfer(rows, untrained)
 
     def _pruning_drop(self, after: dict[str, list[list[float]] | None]) -> dict[str, list[float]]:
         """What one-shot pruning cost, where there was any."""
@@ -198,15 +204,17 @@ def start(
     directory = RunDirectory(out)
     directory.check_free(overwrite)
     stream, config = _prepare(config, stream, reading)
-    with directory.locked(), machine(config.machine) as device:
-        directory.begin(config, overwrite)
-        reset_peak_memory(device)
-        try:
-            yield Run(directory, config, stream, device, began)
-        except EsaclError:
-            if not directory.checkpoints.numbers():
-                directory.abandon()
-            raise
+    with machine(config.machine) as device:
+        opened = Run(directory, config, stream, device, began)  # refuses what cannot be built while all is as it was
+        with directory.locked():
+            directory.begin(config, overwrite)
+            reset_peak_memory(device)
+            try:
+                yield opened
+            except EsaclError:
+                if not directory.checkpoints.numbers():
+                    directory.abandon()
+                raise
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from esacl.config import NetConfig, TrainConfig
+from esacl.errors import ConfigError
 from esacl.nets import Network
 from esacl.objectives.lwf import Lwf, LwfOptions
 from esacl.training.checkpoint import Checkpoints
@@ -19,7 +20,7 @@ STREAM = stream()
 
 
 def part(net: Network, mask: str = "none", **options: Any) -> Lwf:
-    made = Lwf(LwfOptions(**options), context(STREAM, logit_mask=mask))
+    made = Lwf(LwfOptions(**options), context(STREAM, logit_mask=mask, epochs=3))
     made.attach(net)
     return made
 
@@ -222,3 +223,10 @@ def test_it_continues_from_a_saved_state_with_the_same_teacher_and_the_rest_of_t
     resumed.load_state_dict(fresh.state_dict())
     assert not resumed.teacher
     assert resumed.retain_loss(net, outputs, examples) is None
+
+
+def test_a_stream_with_tasks_of_one_class_and_a_warm_up_as_long_as_the_task_are_refused() -> None:
+    with pytest.raises(ConfigError, match="--classes-per-task 2"):
+        Lwf(LwfOptions(), context(stream(classes_per_task=1)))
+    with pytest.raises(ConfigError, match="leaves nothing of the 2 epochs"):
+        Lwf(LwfOptions(warmup=2), context(STREAM))

@@ -8,7 +8,7 @@ from esacl.optim.gradient import GradientRule
 from esacl.options import NoOptions
 from esacl.training.step import train_step
 from esacl.types import Trace
-from tests.builders import batch, context, network, parts, same, weights
+from tests.builders import batch, context, finish, network, parts, same, trainer, weights
 
 
 class Glancing(GradientRule):
@@ -62,3 +62,17 @@ def test_glances_move_the_weights_as_so_many_steps_do(times: int) -> None:
 
 def test_one_glance_is_the_rule() -> None:
     assert GradientRule(NoOptions(), context()).glances == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("finetune", {}), ("er", {}), ("icarl", {"objective": {"buffer": 20}}), ("co2l", {"objective": {"buffer": 20}})],
+)
+def test_the_papers_cost_counts_examples_of_the_stream_and_not_what_is_rehearsed(method: str, options: Any) -> None:
+    training = finish(trainer(method, options))
+    assert training.paper_macs == 3 * (3 * 2 * 24) * training.net.meter.dense
+
+
+def test_the_papers_cost_counts_every_glance() -> None:
+    once, thrice = (finish(trainer("la-maml", {"gradient": {"glances": times}})) for times in (1, 3))
+    assert thrice.paper_macs == 3 * once.paper_macs

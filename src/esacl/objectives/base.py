@@ -1,5 +1,6 @@
 """The objective slot: what is minimised and what is remembered."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -60,8 +61,8 @@ class Objective(Part):
         """What a task trains on; may depend only on state that stays the same during the task."""
         return task.train
 
-    def mixed_in(self, task: int) -> int:
-        """Remembered examples in the training set of a task, as far as can be told beforehand."""
+    def mixed_in(self, earlier: Sequence[Task]) -> int:
+        """Remembered examples in the training set of the task after these."""
         return 0
 
     def remembered(self) -> Examples | None:

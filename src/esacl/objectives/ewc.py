@@ -14,7 +14,6 @@ from esacl.streams.base import Task
 from esacl.types import Batch, Context, Outputs, Params, State
 
 FLOATS = 2**25  # numbers that the gradients of a chunk of examples may take
-CHUNK = 256  # examples at once, however small the network is: their activations are held as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Ewc(Objective):
         rows = order[: self.options.examples]
         size = FLOATS // sum(value.numel() for value in net.stored.values())
         total = {name: torch.zeros_like(value) for name, value in net.stored.items()}
-        for part in torch.split(rows, max(1, min(CHUNK, size))):
+        for part in torch.split(rows, max(1, min(self.context.batch_size, size))):
             x = self.context.inputs.plain(task.train.x[part].to(device))
             for name, gradient in net.example_gradients(loss, x, task.train.y[part].to(device)).items():
                 total[name] += gradient.square().sum(0)

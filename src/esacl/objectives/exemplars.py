@@ -1,6 +1,7 @@
 """Exemplars: a memory with equally many examples of every class, mixed into the training set of later tasks."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -94,10 +95,10 @@ class ExemplarObjective(Objective):
             return task.train
         return Examples(torch.cat([task.train.x, stored.x]), torch.cat([task.train.y, stored.y]))
 
-    def mixed_in(self, task: int) -> int:
-        """A full memory's share of each earlier class."""
-        earlier = sum(map(len, self.context.task_classes[:task]))
-        return earlier * (self.memory.capacity // earlier) if earlier else 0
+    def mixed_in(self, earlier: Sequence[Task]) -> int:
+        """The share of each earlier class, or all of it where it is smaller."""
+        sizes = [int((task.train.y == column).sum()) for task in earlier for column in task.classes]
+        return sum(min(self.memory.capacity // len(sizes), size) for size in sizes)
 
     def remembered(self) -> Examples | None:
         """The exemplars."""

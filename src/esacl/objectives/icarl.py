@@ -32,7 +32,9 @@ class Icarl(ExemplarObjective):
 
     def choose(self, net: Network, images: Tensor, column: int, count: int) -> Tensor:
         """By herding on normalised features."""
-        return herd(normalize(features_of(net, self.context, images)), count).cpu()
+        features = normalize(features_of(net, self.context, images))
+        net.meter.charge(count * features.numel())
+        return herd(features, count).cpu()
 
 
 def herd(features: Tensor, count: int) -> Tensor:
@@ -55,7 +57,12 @@ def herd(features: Tensor, count: int) -> Tensor:
 
 
 class NearestMean(Readout):
-    """A class for the mean of its exemplars: features and means have length 1, the nearest mean wins."""
+    """A class for the mean of its exemplars: features and means have length 1, the nearest mean wins.
+
+    An image whose features are all zero has no direction: it goes to the first class.
+    """
+
+    answers_unseen = False
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, linear, log_softmax
 
+from esacl.errors import ConfigError
 from esacl.nets.network import Network
 from esacl.objectives.base import MASKED, Objective
 from esacl.objectives.teacher import Teacher
@@ -35,6 +36,16 @@ class Lwf(Objective):
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
+        if any(len(columns) == 1 for columns in context.task_classes):
+            raise ConfigError(
+                "lwf compares the classes of a task with one another, but a task of this stream has only one. "
+                "Use --classes-per-task 2 or more, or another method."
+            )
+        if options.warmup >= context.epochs and options.warmup > 0:
+            raise ConfigError(
+                f"objective.warmup = {options.warmup} leaves nothing of the {context.epochs} epochs of a task. "
+                f"Use a smaller warm-up, or more --epochs."
+            )
         self.columns = list(range(context.classes))  # of the present task; all, until one has begun
         self.old: list[list[int]] = []  # of each task before it
         self.left = 0  # examples until the warm-up is over

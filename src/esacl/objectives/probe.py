@@ -19,7 +19,7 @@ from esacl.streams.base import Examples, Task
 class ProbeOptions:
     """Settings of the probe. Deviation: the exact minimum by L-BFGS, where the authors sample and step by SGD."""
 
-    decay: float = option(0.001, "λ in mean loss + λ/2 · ‖W‖²", low=0)
+    decay: float = option(0.001, "λ in mean loss + λ/2 · ‖W‖²", low=0, high=1_000_000)
     iterations: int = option(200, "steps of L-BFGS at most", low=1, high=100_000)
 
 
@@ -27,10 +27,11 @@ class LinearProbe(Readout):
     """Logistic regression on the features of the task and of the remembered examples of earlier ones.
 
     Every class weighs the same, as if sampled so. The result is written into the network's own head, so that the
-    saved model answers as the evaluated one; classes not seen yet are out of the question.
+    saved model answers as the evaluated one; classes not seen yet are out of the question. No loss may read that head.
     """
 
     Options: ClassVar[type[Any]] = ProbeOptions
+    answers_unseen = False
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Replace the head."""

@@ -1,5 +1,7 @@
 """The readout slot: how the network answers."""
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from esacl.nets.network import Network
@@ -10,6 +12,8 @@ from esacl.types import Params
 
 class Readout(Part):
     """The network's own head; other readouts are fitted at the end of a task."""
+
+    answers_unseen: ClassVar[bool] = True  # whether a class can be answered before its task was trained
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Fit on what may be seen at the end of a task: its own examples and the remembered ones."""

@@ -27,7 +27,7 @@ class LookaheadOptions:
     """Settings of the look-ahead. The authors take inner steps on one or two examples, from batches of ten."""
 
     slices: int = option(4, "inner steps a batch: slices of two examples or more that it is cut into", low=1)
-    clip: float = option(2.0, "largest norm of an inner gradient", low=1e-9)
+    clip: float = option(2.0, "largest norm of an inner gradient", low=1e-9, high=1e9)
     meta: Literal["mean", "sum"] = option("mean", "the losses after the inner steps: their mean, or their sum")
     second_order: bool = option(False, "differentiate the inner gradients too")
     glances: int = option(1, "steps that are taken on each batch", low=1, high=1000)
@@ -130,8 +130,8 @@ class RateOptions:
     """Settings of the learned rates; 0.3 and 2.0 are the authors' for MNIST (CIFAR-100: 0.25 and 1.0)."""
 
     lr: float | None = option(None, "initial rate of every weight (default: the backbone's own)", low=1e-9, high=1e6)
-    rate_lr: float = option(0.3, "rate at which the rates are learned", low=0)
-    clip: float = option(2.0, "largest norm of the gradient of the weights, and of that of the rates", low=1e-9)
+    rate_lr: float = option(0.3, "rate at which the rates are learned", low=0, high=1e6)
+    clip: float = option(2.0, "largest norm of the weights' gradient, and of the rates'", low=1e-9, high=1e9)
     schedule: Literal["constant", "cosine"] = option("cosine", "factor on all steps but the inner ones in each task")
 
 

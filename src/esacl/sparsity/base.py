@@ -106,7 +106,8 @@ class SparsityStrategy(Part):
         if torch.isin(remembered.y, torch.tensor(task.classes)).any():
             return remembered.x[:0]
         each = max(1, len(remembered) // len(set(remembered.y.tolist())))
-        rows = [(task.train.y == column).nonzero().squeeze(1)[:each] for column in task.classes]
+        order = torch.randperm(len(task.train), generator=generator(self.context.seed, "unremembered", task.index))
+        rows = [order[task.train.y[order] == column][:each] for column in task.classes]
         return task.train.x[torch.cat(rows)]
 
     def density(self, net: Network) -> dict[str, float]:

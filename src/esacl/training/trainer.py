@@ -57,8 +57,9 @@ class Trainer:
 
     def planned_samples(self) -> int:
         """Examples that the whole run will train on, as far as can be told beforehand."""
-        mixed_in = self.parts.objective.mixed_in
-        return self.config.epochs * sum(len(stage.train) + mixed_in(stage.index) for stage in self.stream.stages)
+        stages, mixed_in = self.stream.stages, self.parts.objective.mixed_in
+        sizes = [len(stage.train) + mixed_in(stages[:number]) for number, stage in enumerate(stages)]
+        return self.config.epochs * sum(sizes)
 
     def run(self) -> Iterator[Event]:
         """Train from the present position to the end."""
@@ -119,7 +120,7 @@ class Trainer:
         assert self.optimizer is not None
         subset = self.parts.selection.epoch_subset(len(loader.examples), position.stage_epoch)
         steps = loader.steps(None if subset is None else len(subset))
-        total = torch.zeros((), device=net.device)
+        total, learnt = torch.zeros(2, device=net.device)
         data, samples, began = 0.0, 0, perf_counter()
         net.train_mode()
         batches = loader.epoch(position.stage_epoch, subset)
@@ -129,12 +130,14 @@ class Trainer:
             data += perf_counter() - asked
             self._schedule((position.epoch + step / steps) / phase.epochs)
             trace = train_step(net, self.parts, self.optimizer, batch)
-            self.paper_macs += 3 * trace.updated * net.meter.sparse
+            own = (batch.index < len(stage.train)).float().mean()  # what is remembered stands behind it
+            learnt += trace.updated * self.parts.gradient.glances * own
             total += trace.loss
             samples += len(batch)
             self.samples += len(batch)
             yield StepDone(stage.index, phase.name, position.epoch, phase.epochs, len(batch), trace.loss)
         loss = total.item() / steps
+        self.paper_macs += 3 * learnt.item() * net.meter.sparse
         if not isfinite(loss):
             raise RunError(
                 f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}. "
