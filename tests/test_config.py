@@ -24,6 +24,7 @@ from esacl.config import (
 )
 from esacl.errors import ConfigError
 from esacl.nets import BACKBONES
+from esacl.optim.gpm import Gpm
 from esacl.options import _alternatives
 from esacl.recipes import METHODS, resolve
 from tests.builders import stream
@@ -65,6 +66,8 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
     for slot, name in (("update", "eta"), ("update", "averaging"), ("selection", "redundant"), ("gradient", "every")):
         tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
+    if METHODS[method].part("constraint") is Gpm:
+        tables["sparsity"].pop("recalibrate", None)
     return tables
 
 
