@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from esacl.ranking import kth_largest, largest, largest_of_all
+from esacl.ranking import largest, largest_of_all
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8]
 FEW = st.lists(st.integers(0, 4), min_size=1, max_size=25)  # so few different values that most are ties
@@ -31,14 +31,27 @@ def test_the_largest_of_any_numbers_are_those_of_sorting(values: list[float], k:
         assert largest(torch.tensor(values, dtype=dtype), k).tolist() == first_of_sorted(values, k)
 
 
-@settings(deadline=None)
-@given(FEW, st.integers(0, 24), st.sampled_from(DTYPES))
-def test_the_kth_largest_value_is_that_of_sorting(values: list[int], k: int, dtype: torch.dtype) -> None:
-    k = k % len(values) + 1
-    value = kth_largest(torch.tensor(values, dtype=dtype), k)
-    assert value.shape == ()
-    assert value.dtype == dtype
-    assert value.item() == sorted(values, reverse=True)[k - 1]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("kind", ["normal", "ties", "ascending", "only the sample small", "only the sample large"])
+@pytest.mark.parametrize("k", [1, 40, 700, 4000, 4999])
+def test_the_largest_of_a_long_vector_are_those_of_sorting(k: int, kind: str, dtype: torch.dtype) -> None:
+    values = torch.randn(5000, generator=torch.Generator().manual_seed(k)).to(dtype)
+    if kind == "ties":
+        values = values.round()
+    elif kind == "ascending":
+        values = values.sort().values
+    elif kind.startswith("only"):  # what is looked at first tells nothing about the others
+        values[::16] += 9.0 if kind.endswith("large") else -9.0
+    assert largest(values, k).tolist() == first_of_sorted(values.tolist(), k)
+
+
+@pytest.mark.parametrize("place", [0, 1, 4999])
+@pytest.mark.parametrize("k", [1, 40, 4999])
+def test_what_is_not_a_number_ranks_first_wherever_it_stands(place: int, k: int) -> None:
+    values = torch.randn(5000, generator=torch.Generator().manual_seed(k))
+    values[place] = float("nan")
+    assert largest(values, k)[place]
+    assert int(largest(values, k).sum()) == k
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,7 +84,6 @@ def test_ranking_leaves_the_values_and_their_gradients_alone() -> None:
     before = values.detach().clone()
     mask = largest(values, 2)
     assert not mask.requires_grad
-    assert not kth_largest(values, 2).requires_grad
     assert torch.equal(values.detach(), before)
 
 

@@ -85,7 +85,7 @@ class FrankWolfe(torch.optim.Optimizer):
             "weight_decay": weight_decay,
         }
         self._frozen = {param: mask for param, mask in (frozen or {}).items() if bool(mask.any())}
-        self._movable = {param: (~mask).to(param.dtype) for param, mask in self._frozen.items()}
+        self._movable = {param: torch.empty_like(param).copy_(~mask) for param, mask in self._frozen.items()}
         self._free: dict[Tensor, int] = {}  # coordinates that may move
         super().__init__(params, defaults)
 
@@ -154,8 +154,6 @@ class FrankWolfe(torch.optim.Optimizer):
         """One Frank-Wolfe step of the vector that the parameters form together."""
         if not all(self._begun(param) for param in params):
             self._begin(params, group)
-        theta = _joined(params)
-        frozen = self._mask(params)
         for param in params:
             assert param.grad is not None
             momentum = self.state[param]["momentum_buffer"]
@@ -165,18 +163,22 @@ class FrankWolfe(torch.optim.Optimizer):
                 momentum.add_(param.grad)
             if param in self._movable:  # what has no direction is in no vertex: cheaper than masks at every turn
                 momentum.mul_(self._movable[param])
-        direction = _joined([self.state[param]["momentum_buffer"] for param in params])
+        theta = _joined(params, params)
+        movable = self._joined_masks(params)
+        direction = _joined([self.state[param]["momentum_buffer"] for param in params], params)
         polytope = self._polytope(params, group)
-        vertex = polytope.lmo(direction)
-        eta = self._eta(group, polytope, direction, vertex, theta, frozen)
-        moved = torch.lerp(theta, vertex, eta)
-        _spread(params, moved if frozen is None else torch.where(frozen, theta, moved))
+        places, corner = polytope.corner(direction)
+        free = theta if movable is None else theta * movable
+        eta = self._eta(group, polytope, direction, free, places, corner)
+        moved = torch.lerp(theta.index_select(0, places), corner, eta)
+        theta.sub_(free, alpha=eta)  # everything shrinks towards zero but the few places of the vertex
+        _spread(params, theta.index_copy_(0, places, moved))
 
     def _begin(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Fix the radius by the weights of now, and pull them inside; who joins later shares the radius there is."""
         known = [self.state[param]["radius"] for param in params if self._begun(param)]
-        theta, frozen = _joined(params), self._mask(params)
-        free = theta if frozen is None else theta.masked_fill(frozen, 0.0)
+        theta, movable = _joined(params, params), self._joined_masks(params)
+        free = theta if movable is None else theta * movable
         for param in params:
             if not self._begun(param):
                 self.state[param]["radius"] = known[0] if known else 1.0
@@ -191,32 +193,33 @@ class FrankWolfe(torch.optim.Optimizer):
                 self.state[param]["radius"] = radius
         if group["pull"]:
             inside = self._polytope(params, group).pull_inside(free)
-            _spread(params, inside if frozen is None else torch.where(frozen, theta, inside))
+            _spread(params, inside if movable is None else torch.where(movable > 0, inside, theta))
 
     def _eta(
         self,
         group: Mapping[str, Any],
         polytope: KSparsePolytope,
         direction: Tensor,
-        vertex: Tensor,
-        theta: Tensor,
-        frozen: Tensor | None,
+        free: Tensor,
+        places: Tensor,
+        corner: Tensor,
     ) -> float:
         """The step: never beyond the vertex."""
         eta = float(group["lr"])
         if group["rescale"] == "diameter":
             eta /= polytope.diameter
         elif group["rescale"] == "gradient":
-            way = vertex - theta
-            if frozen is not None:
-                direction, way = direction.masked_fill(frozen, 0.0), way.masked_fill_(frozen, 0.0)
+            way = free.neg()
+            way[places] += corner
             eta *= float(direction.norm() / way.norm().clamp(min=1e-12))
         return min(eta, 1.0)
 
-    def _mask(self, params: list[Tensor]) -> Tensor | None:
-        if not any(param in self._frozen for param in params):
+    def _joined_masks(self, params: list[Tensor]) -> Tensor | None:
+        """1 where a coordinate may move, 0 where it is frozen; None where all may."""
+        if not any(param in self._movable for param in params):
             return None
-        return _joined([self._frozen.get(p, torch.zeros_like(p, dtype=torch.bool)) for p in params])
+        masks = [self._movable[param] if param in self._movable else torch.ones_like(param) for param in params]
+        return _joined(masks, params)
 
     def _descend(self, params: list[Tensor], group: Mapping[str, Any]) -> None:
         """SGD with momentum and weight decay."""
@@ -238,15 +241,25 @@ class FrankWolfe(torch.optim.Optimizer):
                 param.copy_(torch.where(self._frozen[param], before, param))
 
 
-def _joined(tensors: list[Tensor]) -> Tensor:
-    """One tensor as it is; several as one vector."""
-    return tensors[0] if len(tensors) == 1 else torch.cat([tensor.flatten() for tensor in tensors])
+def _vector(tensor: Tensor, param: Tensor) -> Tensor:
+    """A tensor of a parameter's shape as a vector, in the parameter's memory order: a view where it has the same."""
+    if param.dim() == 4 and not param.is_contiguous():  # channels last
+        tensor = tensor.permute(0, 2, 3, 1)
+    return tensor.reshape(-1)
+
+
+def _joined(tensors: list[Tensor], params: list[Tensor]) -> Tensor:
+    """Tensors that belong to parameters as one vector; a view of a single one where its memory allows it."""
+    vectors = [_vector(tensor, param) for tensor, param in zip(tensors, params)]
+    return vectors[0] if len(vectors) == 1 else torch.cat(vectors)
 
 
 def _spread(params: list[Tensor], values: Tensor) -> None:
-    """Write a joined vector back."""
-    if len(params) == 1:
-        params[0].copy_(values)
+    """Write a joined vector back, unless it is the memory of the one parameter itself."""
+    if len(params) == 1 and values.data_ptr() == params[0].data_ptr():
         return
     for param, part in zip(params, torch.split(values, [param.numel() for param in params])):
-        param.copy_(part.view(param.shape))
+        if param.dim() == 4 and not param.is_contiguous():
+            param.permute(0, 2, 3, 1).copy_(part.view(param.permute(0, 2, 3, 1).shape))
+        else:
+            param.copy_(part.view(param.shape))

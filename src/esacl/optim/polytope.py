@@ -6,7 +6,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from esacl.ranking import largest
+from esacl.ranking import places
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +23,23 @@ class KSparsePolytope:
     k: int
     radius: float
 
-    def lmo(self, direction: Tensor, frozen: Tensor | None = None) -> Tensor:
-        """Vertex of C(k, radius) that minimises <direction, v>: Eq. 13 (linear minimisation oracle).
+    def corner(self, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """The vertex that minimises <direction, v> for a vector: Eq. 13 (LMO), as places and values of its entries.
 
-        The k coordinates with the largest |direction| are ±radius, signed against it; all others are 0, and so are
-        `frozen` ones. Where the direction itself is 0, 0 is as good as any sign.
+        The k coordinates with the largest |direction| are ±radius, signed against it. Where the direction itself is
+        0, 0 is as good as any sign: those places are left out.
         """
-        size = direction.abs()
-        signed = (
-            direction.sign().mul_(-self.radius).add_(direction, alpha=0.0)
-        )  # the sign of NaN is 0, but 0 · NaN is not
-        if frozen is not None:
-            size.masked_fill_(frozen, -1.0)
-            signed.masked_fill_(frozen, 0.0)  # where k is more than there are free ones
-        return torch.where(largest(size, self.k), signed, 0.0)
+        found = places(direction.abs(), self.k)
+        along = direction.index_select(0, found)
+        if along.count_nonzero() < len(along):
+            found, along = found[along != 0], along[along != 0]
+        return found, along.sign().mul_(-self.radius).add_(along, alpha=0.0)  # the sign of NaN is 0, but 0 · NaN is not
+
+    def lmo(self, direction: Tensor) -> Tensor:
+        """Vertex of C(k, radius) that minimises <direction, v>: Eq. 13 (linear minimisation oracle)."""
+        found, entries = self.corner(direction.flatten())
+        vertex = direction.new_zeros(direction.numel()).index_copy_(0, found, entries).view(direction.shape)
+        return torch.empty_like(direction).copy_(vertex)
 
     def gauge(self, x: Tensor) -> Tensor:
         """The smallest factor by which the polytope must be blown up to hold x: at most 1 inside."""
