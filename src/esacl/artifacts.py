@@ -51,6 +51,7 @@ class Results:
     task_classes: list[list[str]]
     versions: dict[str, str]
     pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task
+    measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
     remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
 
     def to_json(self) -> dict[str, Any]:

@@ -35,6 +35,7 @@ SHORT_NAMES = {
     "batch_size": "train.batch_size",
     "logit_mask": "train.logit_mask",
     "split": "train.split",
+    "scenario": "train.scenario",
     "backbone": "net.backbone",
     "width": "net.width",
     "device": "machine.device",
@@ -83,6 +84,9 @@ class TrainConfig:
         "none", "batch: the fit loss sees only the logits of classes present in the batch"
     )
     split: Literal["test", "validation"] = option("test", "split that is evaluated; tune on validation")
+    scenario: Literal["both", "task-il", "class-il"] = option(
+        "both", "task-il leaves Class-IL out; class-il refuses methods that must be told the task"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,11 @@ class Method:
         """What fills a slot."""
         return self.parts.get(slot, DEFAULT_PARTS[slot])
 
+    @property
+    def needs_task_id(self) -> bool:
+        """Whether it can answer only when told the task."""
+        return bool(getattr(self.part("sparsity"), "needs_task_id", False))
+
     def switched(self, options: Mapping[str, Mapping[str, Any]]) -> "Method":
         """The method without the parts that options switch off."""
         off = {slot for path, slot in self.switches.items() if _setting(options, path) is False}
@@ -139,6 +144,12 @@ def check_settings(config: Config) -> dict[str, dict[str, Any]]:
     chosen = method(config.method).switched(config.options)
     check_backbone(config.net.backbone)
     options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+    if config.train.scenario == "class-il" and chosen.needs_task_id:
+        raise ConfigError(
+            f"{config.method} answers with the weights of the task that it is told, so there is no Class-IL, where "
+            f"nobody tells it; --scenario class-il was given. Leave it out, or use a method without task ids, "
+            f"such as esacl-der++."
+        )
     for slot in SLOTS:
         if problem := chosen.part(slot).problem(options):
             raise ConfigError(f"{config.method}: {problem}")

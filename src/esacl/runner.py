@@ -15,7 +15,7 @@ from esacl.config import Config
 from esacl.errors import CheckpointError, ConfigError, EsaclError
 from esacl.machine import machine, resolve_machine
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
-from esacl.metrics.capacity import capacity, overall_density
+from esacl.metrics.capacity import capacity, measured_capacity, overall_density
 from esacl.metrics.cost import flops
 from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory, tensor_bytes
 from esacl.nets import Network, build_model
@@ -132,7 +132,9 @@ class Run:
         net, parts = self.trainer.net, self.trainer.parts
         state = net.model.state_dict() if parts.sparsity.needs_task_id else net.effective_state()
         about = {"classes": list(self.stream.class_names), "shape": list(self.stream.shape)}
-        self.directory.write_weights(parts.readout.folded(state), {**about, "config": self.config.to_mapping()})
+        beside = {f"sparsity.{name}": value for name, value in parts.sparsity.belongings().items()}
+        weights = {**parts.readout.folded(state), **beside}
+        self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
         results = self._results()
         self.directory.write_results(results)
         write_report([self.directory.path], self.directory.report)
@@ -148,7 +150,8 @@ class Run:
         matrix: dict[str, list[list[float]] | None] = {"task_il": task_rows, "class_il": class_rows}
         start = asdict(untrained)
         shares = sparsity.density(net)
-        density = overall_density(shares, {name: net.stored[name].numel() for name in shares})
+        sizes = {name: net.stored[name].numel() for name in shares}
+        density = overall_density(shares, sizes)
         meter = net.meter
         return Results(
             method=config.method,
@@ -171,6 +174,7 @@ class Run:
             seconds={"total": self._elapsed(), **trainer.seconds},
             peak_memory_bytes=self._peak_memory(),
             footprint_bytes=footprint(net, meter.largest_step),
+            measured_capacity=measured_capacity(density, sizes, sparsity.masks(net)),
             remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
             task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
             pruning_drop=self._pruning_drop(matrix),

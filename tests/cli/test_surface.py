@@ -27,6 +27,7 @@ SURFACE = {
         "--precision",
         "--preset",
         "--rho",
+        "--scenario",
         "--seed",
         "--set",
         "--sparsity",

@@ -1,9 +1,11 @@
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esacl.metrics.capacity import capacity, overall_density
+from esacl.metrics.capacity import capacity, measured_capacity, overall_density
 from esacl.metrics.cost import Flops, flops
+from esacl.sparsity.masks import encode
 
 
 @given(st.dictionaries(st.text(), st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1))
@@ -29,3 +31,14 @@ def test_capacity_charges_masks_only_to_methods_that_store_them() -> None:
 
 def test_a_multiply_add_is_two_operations_and_the_three_figures_stay_apart() -> None:
     assert flops(1.5, 20, 300) == Flops(paper=3.0, sparse=40, executed=600)
+
+
+def test_measured_capacity_is_values_at_their_density_and_coded_masks_over_all_weights() -> None:
+    mask = {"a": torch.rand(70, 20, generator=torch.Generator().manual_seed(0)) < 0.2, "b": torch.zeros(7).bool()}
+    sizes = {name: entries.numel() for name, entries in mask.items()}
+    density = sum(int(entries.sum()) for entries in mask.values()) / 1407
+    code = encode(torch.cat([entries.flatten() for entries in mask.values()]))
+    assert measured_capacity(density, sizes, [mask]) == pytest.approx(density + code.size / (32 * 1407))
+    assert measured_capacity(density, sizes, [mask, mask]) == pytest.approx(density + 2 * code.size / (32 * 1407))
+    assert measured_capacity(1.0, sizes, []) == 1.0
+    assert measured_capacity(1.0, {}, []) == 1.0

@@ -68,6 +68,7 @@ def results(method: str = "der++", stream: str = "split-digits", seed: int = 0, 
         "fwt": {"task_il": None if joint else 0.013, "class_il": None},
         "density": 0.2 if "esacl" in method else 1.0,
         "capacity": 0.2 if "esacl" in method else 1.0,
+        "measured_capacity": 0.223 if "esacl" in method else 1.0,
         "flops": {
             "paper": 3.1e11 * price,
             "sparse": 2.4e11 * price * (0.2 if "esacl" in method else 1),

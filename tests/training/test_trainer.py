@@ -304,6 +304,13 @@ def test_the_split_that_is_evaluated_is_the_one_asked_for() -> None:
     assert training.net.meter.executed_macs["evaluate"] == 4 * 3 * 10 * training.net.meter.dense
 
 
+def test_class_il_is_left_out_where_only_task_il_is_asked_for() -> None:
+    train = TrainConfig(epochs=1, batch_size=8, scenario="task-il")
+    training = finish(trainer("finetune", train=train))
+    assert [row.class_il for row in training.rows] == [None, None, None]
+    assert finish(trainer("finetune", train=TrainConfig(epochs=1, batch_size=8))).rows[0].class_il is not None
+
+
 def test_a_view_is_attached_only_where_weights_are_viewed() -> None:
     class Viewing(SparsityStrategy):
         views_weights = True

@@ -1,6 +1,11 @@
-"""How much of the network a method uses."""
+"""How much of the network a method uses: by the paper's formula, and as it can be stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from esacl.sparsity.masks import encode
+from esacl.types import Params
 
 MASK_COMPRESSION = 0.75  # γ: share of a mask's bits that coding saves, as the paper assumes
 BITS = 32  # of a weight
@@ -25,3 +30,14 @@ def capacity(density: float, tasks: int, stores_masks: bool) -> float:
     0.278125
     """
     return density + ((1 - MASK_COMPRESSION) * tasks / BITS if stores_masks else 0.0)
+
+
+def measured_capacity(density: float, sizes: Mapping[str, int], masks: Sequence[Params]) -> float:
+    """Bits of the values that are used and of the masks, Huffman-coded over 7-bit symbols, over those of all weights.
+
+    >>> measured_capacity(0.5, {"a": 100}, [])
+    0.5
+    """
+    weights = sum(sizes.values())
+    coded = [encode(torch.cat([mask[name].flatten() for name in sizes])).size for mask in masks]
+    return density + sum(coded) / (BITS * weights) if weights else 1.0

@@ -53,6 +53,7 @@ def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Ep
         fwt=table.scores("fwt"),
         density=table.number("density", low=0),
         capacity=table.number("capacity", low=0),
+        measured_capacity=table.maybe("measured_capacity", low=0) if "measured_capacity" in table.values else None,
         pruning_drop=_pruning_drop(table),
         flops=Flops(*(cost.number(key, low=0) for key in ("paper", "sparse", "executed"))),
         seconds=Seconds(*(time.number(key, low=0) for key in ("total", "train", "evaluate", "data"))),

@@ -72,6 +72,7 @@ class RunRecord:
     fwt: Scores
     density: float
     capacity: float
+    measured_capacity: float | None  # None where the run did not record it
     pruning_drop: Scores  # mean over the stages; None where nothing is pruned
     flops: Flops
     seconds: Seconds

@@ -169,21 +169,23 @@ def _facts(record: RunRecord) -> tuple[tuple[str, str], ...]:
 
 def _cards(record: RunRecord) -> tuple[Card, ...]:
     accuracy, lost, cost = record.accuracy, record.forgetting, record.flops
+    asked = record.config.get("train", {}).get("scenario", "both")
     needs_task = "This method must be told the task, so it has no Class-IL accuracy."
+    absent = "This run was asked for Task-IL only." if asked == "task-il" else needs_task
     whole = "All tasks were trained at once, so nothing could be forgotten." if record.joint else GLOSSARY["Forgetting"]
     return (
         Card("Task-IL", percent(accuracy.task_il), why=GLOSSARY["Task-IL"]),
         Card(
             "Class-IL",
             percent(accuracy.class_il),
-            why=needs_task if accuracy.class_il is None else GLOSSARY["Class-IL"],
+            why=absent if accuracy.class_il is None else GLOSSARY["Class-IL"],
         ),
         Card("Forgetting", percent(lost.task_il), "Task-IL", (("Class-IL", percent(lost.class_il)),), whole),
         Card(
             "Capacity",
             percent(record.capacity),
             "",
-            (("weights in use", percent(record.density)), *_pruning(record)),
+            (("weights in use", percent(record.density)), *_measured(record), *_pruning(record)),
             GLOSSARY["Capacity"],
         ),
         Card(
@@ -201,6 +203,12 @@ def _cards(record: RunRecord) -> tuple[Card, ...]:
             GLOSSARY["Time"],
         ),
     )
+
+
+def _measured(record: RunRecord) -> tuple[tuple[str, str], ...]:
+    """Capacity with its masks as they are coded, where there are any."""
+    size = record.measured_capacity
+    return () if size is None or size == record.density else (("with coded masks", percent(size)),)
 
 
 def _pruning(record: RunRecord) -> tuple[tuple[str, str], ...]:

@@ -64,6 +64,10 @@ class SparsityStrategy(Part):
         """The value a parameter may take, given its values before and after the step."""
         return after
 
+    def planned_epochs(self) -> int:
+        """Epochs of all phases of a task together, as far as can be told beforehand."""
+        return self.context.epochs
+
     def next_phase(self, task: int, done: int) -> Phase | None:
         """The phase after `done` phases of a task; None ends the task. Asked, so that it can be resumed."""
         return Phase("fit", self.context.epochs) if done == 0 else None
@@ -109,6 +113,14 @@ class SparsityStrategy(Part):
         order = torch.randperm(len(task.train), generator=generator(self.context.seed, "unremembered", task.index))
         rows = [order[task.train.y[order] == column][:each] for column in task.classes]
         return task.train.x[torch.cat(rows)]
+
+    def masks(self, net: Network) -> list[Params]:
+        """Masks by prunable parameter without which nobody knows where the values belong; none for a dense network."""
+        return []
+
+    def belongings(self) -> Params:
+        """What the saved weights need beside them to answer for every task: packed masks, normalisation of a task."""
+        return {}
 
     def density(self, net: Network) -> dict[str, float]:
         """Share of non-zero effective weights, by prunable parameter."""

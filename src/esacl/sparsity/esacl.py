@@ -115,6 +115,10 @@ class Esacl(SparsityStrategy):
         allowed = kept_after(self.options.quota, budget, task, self.context.tasks, self.options.ratio)
         return allowed - sum(int(self.kept[name].sum()) for name in names)
 
+    def masks(self, net: Network) -> list[Params]:
+        """One for all tasks."""
+        return [self.kept]
+
     def state_dict(self) -> State:
         """What is kept."""
         return {"kept": {name: mask.clone() for name, mask in self.kept.items()}}

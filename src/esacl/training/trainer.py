@@ -1,7 +1,7 @@
 """The loop: tasks, phases, epochs, steps. It yields events, writes nothing, and can be stopped anywhere."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from time import perf_counter
 
@@ -59,7 +59,7 @@ class Trainer:
         """Examples that the whole run will train on, as far as can be told beforehand."""
         stages, mixed_in = self.stream.stages, self.parts.objective.mixed_in
         sizes = [len(stage.train) + mixed_in(stages[:number]) for number, stage in enumerate(stages)]
-        return self.config.epochs * sum(sizes)
+        return self.parts.sparsity.planned_epochs() * sum(sizes)
 
     def run(self) -> Iterator[Event]:
         """Train from the present position to the end."""
@@ -165,6 +165,8 @@ class Trainer:
         began = perf_counter()
         needs_task_id = self.parts.sparsity.needs_task_id
         result = evaluate(self.net, self.parts.readout, self.stream, self.config.split, needs_task_id)
+        if self.config.scenario == "task-il":
+            result = replace(result, class_il=None)
         self.seconds["evaluate"] += perf_counter() - began
         return result
 
