@@ -2,38 +2,14 @@ from copy import deepcopy
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from esacl.nets import network as module
 from esacl.nets.network import fits_channels_last
 from esacl.rng import generator
-from esacl.types import Outputs, Params
+from esacl.types import Params
 from tests.builders import CPU, network, same, weights
-
-BACKBONES = ["mlp", "cnn", "resnet10"]
-
-
-def images(count: int = 6, name: str = "images") -> Tensor:
-    return torch.randn(count, 1, 8, 8, generator=generator(0, name))
-
-
-def labels(count: int = 6) -> Tensor:
-    return torch.arange(count) % 6
-
-
-def masks(params: Params) -> Params:
-    """A random half of every weight matrix, kept in the parameter's own layout."""
-    draw = generator(0, "masks")
-    kept = {name: torch.rand(p.shape, generator=draw) < 0.5 for name, p in params.items() if p.ndim > 1}
-    return {name: mask.float() for name, mask in kept.items()}
-
-
-def masked(net: module.Network) -> module.Network:
-    """The network seen through a mask."""
-    keep = masks(net.stored)
-    net.view = lambda params, task: {name: p * keep[name] if name in keep else p for name, p in params.items()}
-    return net
+from tests.nets.pictures import BACKBONES, images, labels, masked, masks
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -192,73 +168,6 @@ def test_gradients_name_only_the_parameters_that_have_one() -> None:
     assert net.gradients() == {}
     net.backward(net(images()).features.sum())
     assert set(net.gradients()) == set(net.stored) - set(net.partition.head)
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("precision", ["bf16", "16"])
-def test_mixed_precision_answers_in_float32_near_the_full_answer(backbone: str, precision: str) -> None:
-    net = network(backbone, precision=precision)
-    outputs = net(images())
-    assert isinstance(outputs, Outputs)
-    assert outputs.features.dtype == outputs.logits.dtype == torch.float32
-    full = network(backbone)(images())
-    assert not torch.equal(outputs.logits, full.logits)
-    torch.testing.assert_close(outputs.logits, full.logits, rtol=0.1, atol=0.15)
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("precision", ["bf16", "16"])
-def test_a_mixed_precision_step_lowers_the_loss_and_keeps_float32_weights(backbone: str, precision: str) -> None:
-    net = network(backbone, precision=precision)
-    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.05)
-    losses = []
-    for _ in range(6):
-        loss = cross_entropy(net(images()).logits, labels())
-        net.backward(loss)
-        net.unscale(optimizer)
-        net.step(optimizer)
-        losses.append(loss.item())
-    assert losses[-1] < 0.9 * losses[0]
-    assert {p.dtype for p in net.stored.values()} == {torch.float32}
-
-
-def test_gradients_of_16_bit_arithmetic_are_scaled_until_unscaled() -> None:
-    net, full = network(precision="16"), network()
-    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
-    for n in (net, full):
-        n.backward(cross_entropy(n(images()).logits, labels()))
-    scaled = net.gradients()["head.bias"].abs().max().item()
-    true = full.gradients()["head.bias"].abs().max().item()
-    assert scaled > 1000 * true
-    net.unscale(optimizer)
-    assert net.gradients()["head.bias"].abs().max().item() == pytest.approx(true, rel=0.02)
-    before = weights(net)
-    net.step(optimizer)
-    expected = before["head.bias"] - 0.1 * net.gradients()["head.bias"]
-    torch.testing.assert_close(net.stored["head.bias"].detach(), expected)
-
-
-def test_a_16_bit_step_whose_gradient_overflowed_is_skipped_and_the_scale_is_lowered() -> None:
-    net = network(precision="16")
-    optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1, momentum=0.9)
-    before, scale = weights(net), net.scaler.get_scale()
-    net.backward(cross_entropy(net(images()).logits, labels()) * 1e36)
-    net.unscale(optimizer)
-    net.step(optimizer)
-    assert same(weights(net), before)
-    assert net.scaler.get_scale() < scale
-    net.backward(cross_entropy(net(images()).logits, labels()))
-    net.unscale(optimizer)
-    net.step(optimizer)
-    assert not same(weights(net), before)
-
-
-@pytest.mark.parametrize("precision", ["32", "bf16"])
-def test_other_precisions_do_not_scale(precision: str) -> None:
-    net = network(precision=precision)
-    assert not net.scaler.is_enabled()
-    net.backward(net(images()).logits.sum())
-    torch.testing.assert_close(net.gradients()["head.bias"], torch.full((6,), 6.0))
 
 
 @pytest.mark.parametrize("precision", ["32", "16"])

@@ -1,55 +1,19 @@
 import random
 from copy import deepcopy
 from math import inf, sqrt
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from esacl.objectives.base import Objective
-from esacl.objectives.derpp import Derpp, DerppOptions
-from esacl.objectives.er import Er, ErOptions
-from esacl.optim.gradient import GradientRule
-from esacl.optim.sharpness import SharpnessAware, SharpnessOptions
 from esacl.options import NoOptions
 from esacl.selection.base import KeepAll
-from esacl.selection.ranked import Ranked, RankedOptions
-from esacl.types import Batch, Trace
-from tests.builders import batch, context, finish, network, outputs_of, same, stream, trainer, weights
+from tests.builders import batch, context, network, same, weights
 from tests.reference.selection import LastSeen, hardest
-
-EVERY_RULE = [("random", "stale"), ("loss", "pass"), ("loss", "reuse"), ("loss", "stale")]
-
-
-def selector(keep: float = 0.5, seed: int = 0, tasks: int = 1, examples: int = 24, **options: Any) -> Ranked:
-    """In its last task of so many, of so many examples."""
-    part = Ranked(RankedOptions(keep, **options), context(seed=seed))
-    for _ in range(tasks):
-        part.begin_task(examples)
-    return part
-
-
-def rows_of(chosen: Tensor | None) -> list[int]:
-    assert chosen is not None
-    return chosen.tolist()
-
-
-def trace_of(examples: Batch, losses: Tensor, rows: Tensor | None = None) -> Trace:
-    return Trace(examples, outputs_of(torch.zeros(len(losses), 6)), losses, torch.zeros(()), len(losses), rows)
-
-
-def of_size(size: int) -> Batch:
-    """Examples that only tell which ones they are."""
-    nothing = torch.zeros(size, 1, 1, 1)
-    return Batch((nothing,), nothing, torch.zeros(size).long(), torch.zeros(size).long(), torch.arange(size))
-
-
-def gradient_rule(ascends: bool) -> GradientRule:
-    return SharpnessAware(SharpnessOptions(0.1), context()) if ascends else GradientRule(NoOptions(), context())
+from tests.selection.ranked_tools import EVERY_RULE, gradient_rule, of_size, rows_of, selector, trace_of
 
 
 @given(st.integers(1, 40), st.floats(0.01, 0.99), st.data())
@@ -202,106 +166,3 @@ def test_a_selection_continues_from_a_saved_state_with_the_same_choices(rule: st
         for each in (part, resumed):
             each.observe(trace_of(batch(start=step), torch.arange(8) * 5.0 % 6))
     assert not torch.equal(part.losses, state["losses"]) or rule == "random", "the saved state is a copy"
-
-
-B, K = 8, 4  # examples of a batch, and of the half of it that is kept
-
-
-@pytest.mark.parametrize(
-    ("rule", "ranking", "sets", "plain", "ascending"),
-    [
-        ("random", "stale", (True, True), 3 * K, 3 * K + 3 * K),
-        ("loss", "stale", (True, True), 3 * K, 3 * K + 3 * K),
-        ("loss", "pass", (True, True), B + 3 * K, B + 3 * K + 3 * K),
-        ("loss", "reuse", (True, True), 3 * B, 3 * B + 3 * K),
-        ("random", "stale", (True, False), 3 * B, 3 * K + 3 * B),
-        ("loss", "stale", (True, False), 3 * B, 3 * K + 3 * B),
-        ("loss", "reuse", (True, False), 3 * B, 3 * B + 3 * B),
-        ("random", "stale", (False, True), 3 * K, 3 * B + 3 * K),
-        ("loss", "stale", (False, True), 3 * K, 3 * B + 3 * K),
-        ("loss", "reuse", (False, True), 3 * B, 3 * B + 3 * K),
-        ("loss", "pass", (False, False), 3 * B, 3 * B + 3 * B),
-        ("loss", "reuse", (False, False), 3 * B, 3 * B + 3 * B),
-    ],
-)
-def test_a_step_costs_three_passes_of_what_it_learns_from_and_the_extra_pass_where_there_is_one(
-    rule: str, ranking: str, sets: tuple[bool, bool], plain: int, ascending: int
-) -> None:
-    for ascends, expected in ((False, plain), (True, ascending)):
-        net = network()
-        part = selector(rule=rule, ranking=ranking, support=sets[0], redundant=sets[1])
-        trace = gradient_rule(ascends).fill(net, Objective(NoOptions(), context()), batch(B), part)
-        assert net.meter.executed_macs == {"train": expected * net.meter.dense}
-        assert trace.updated == (K if sets[1] else B)
-
-
-def test_between_ascents_a_step_costs_what_the_plain_rule_costs() -> None:
-    net, part = network(), selector()
-    rule = SharpnessAware(SharpnessOptions(0.1, every=3), context())
-    costs = []
-    for step in range(4):
-        before = net.meter.executed_macs.get("train", 0)
-        part.observe(rule.fill(net, Objective(NoOptions(), context()), batch(B, start=step), part))
-        costs.append((net.meter.executed_macs["train"] - before) // net.meter.dense)
-    assert costs == [6 * K, 3 * K, 3 * K, 6 * K]
-
-
-@pytest.mark.parametrize("keep", [0.25, 0.5, 1.0])
-def test_a_run_costs_three_passes_of_the_share_that_it_learns_from(keep: float) -> None:
-    settings = {"selection": {"keep": keep}, "sparsity": {"polytope": False}}
-    meter = finish(trainer("esacl", settings)).net.meter
-    assert meter.executed_macs["train"] == keep * 3 * (3 * 2 * 24) * meter.dense
-
-
-@pytest.mark.parametrize("ascends", [False, True])
-def test_batch_statistics_see_the_rows_that_are_learnt_from_and_not_the_extra_pass(ascends: bool) -> None:
-    net, twin, examples = network("cnn", 8), network("cnn", 8), batch()
-    losses = Objective(NoOptions(), context()).fit_loss(deepcopy(net)(examples.x), examples)
-    part = selector(rule="loss", ranking="pass")
-    gradient_rule(ascends).fill(net, Objective(NoOptions(), context()), examples, part)
-    twin(examples.x[hardest(losses.tolist(), 0.5)])
-    assert same(weights(net), weights(twin))
-
-
-@pytest.mark.parametrize("ranking", ["pass", "reuse"])
-def test_with_fresh_losses_the_gradient_is_of_the_hardest_examples_of_the_batch_now(ranking: str) -> None:
-    net, twin, examples = network(), network(), batch()
-    objective = Objective(NoOptions(), context())
-    trace = gradient_rule(False).fill(net, objective, examples, selector(rule="loss", ranking=ranking))
-    losses = objective.fit_loss(twin(examples.x), examples)
-    rows = torch.tensor(hardest(losses.tolist(), 0.5))
-    twin.backward(losses[rows].mean())
-    for name, gradient in twin.gradients().items():
-        torch.testing.assert_close(net.gradients()[name], gradient, msg=name)
-    torch.testing.assert_close(trace.fit, losses.detach())
-    assert trace.rows is None
-
-
-@pytest.mark.parametrize("ranking", ["pass", "stale"])
-@pytest.mark.parametrize("kind", [Er, Derpp])
-def test_the_memory_is_a_fair_sample_of_the_stream_whatever_is_selected(kind: type[Er], ranking: str) -> None:
-    runs, examples, capacity = 300, 24, 6
-    net, of, kept = network(), stream(tasks=1), torch.zeros(examples)
-    numbers = torch.arange(examples)
-    raw = of.tasks[0].train.x.clone()
-    raw[:, 0, 0, 0] = numbers.to(torch.uint8)  # tells which example it is
-    for seed in range(runs):
-        known = context(of, seed=seed)
-        objective = kind((DerppOptions if kind is Derpp else ErOptions)(capacity), known)
-        part = Ranked(RankedOptions(0.25, "loss", ranking), known)
-        part.begin_task(examples)
-        part.losses = numbers.float()  # the same examples are the hardest in every run
-        for rows in numbers.view(2, 12):
-            y = of.tasks[0].train.y[rows]
-            offered = Batch((of.inputs.plain(raw[rows]),), raw[rows], y, torch.zeros_like(y), rows)
-            trace = gradient_rule(False).fill(net, objective, offered, part)
-            assert trace.updated == 3
-            objective.after_step(net, trace)
-            part.observe(trace)
-        kept[objective.memory.examples().x[:, 0, 0, 0].long()] += 1
-    share = capacity / examples
-    variance = runs * share * (1 - share)
-    assert kept.sum() == runs * capacity
-    assert (kept - runs * share).abs().max() < 5 * sqrt(variance)
-    statistic = ((kept - runs * share) ** 2 / variance).sum().item()
-    assert examples - 6 * sqrt(2 * examples) < statistic < examples + 6 * sqrt(2 * examples)
