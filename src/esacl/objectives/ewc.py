@@ -18,11 +18,12 @@ FLOATS = 2**25  # numbers that the gradients of a chunk of examples may take
 
 @dataclass(frozen=True, slots=True)
 class EwcOptions:
-    """Settings of EWC. λ was chosen on split digits (docs/methods/ewc.md); γ = 1 forgets no task."""
+    """Settings of EWC. λ and the limit were chosen on validation (docs/methods/ewc.md); γ = 1 forgets no task."""
 
-    lam: float = option(50.0, "λ: weight of the penalty", low=0)
+    lam: float = option(1.0, "λ: weight of the penalty", low=0)
     gamma: float = option(1.0, "γ: share of the old importances that is left after each task", low=0, high=1)
-    normalise: bool = option(True, "divide the Fisher of each task by its largest entry")
+    normalise: bool = option(True, "divide the Fisher of each task by its mean")
+    limit: float = option(10.0, "largest entry of a normalised Fisher", low=1)
     online: bool = option(True, "one anchor, the weights after the last task; false: a penalty for each task")
     examples: int | None = option(None, "examples of a task that its Fisher is taken from (default: all)", low=1)
 
@@ -33,8 +34,9 @@ class Ewc(Objective):
     F ← γ F + the diagonal Fisher of the task just learnt, θ* ← θ. One penalty for each task, Σ_k F_k (θ − θ*_k)², is
     up to a constant that of F = Σ F_k around the mean of the anchors weighted by F_k: it takes no more memory.
 
-    Deviation: each task's Fisher is divided by its largest entry. A Fisher shrinks with the loss: a task learnt by
-    heart has one smaller by orders of magnitude than a task half learnt, and no λ suits both (docs/methods/ewc.md).
+    Deviation: each task's Fisher is divided by its mean, and no entry is larger than a limit. A Fisher shrinks with the
+    loss: a task learnt by heart has one smaller by orders of magnitude than a task half learnt, and no λ suits both. A
+    few entries are so large that a λ at which all others hold anything would diverge on them (docs/methods/ewc.md).
     """
 
     Options = EwcOptions
@@ -67,8 +69,7 @@ class Ewc(Objective):
                 if name in fisher:
                     fisher[name] = fisher[name].masked_fill(effective[name] == 0, 0.0)
         if self.options.normalise:
-            largest = torch.stack([value.max() for value in new.values()]).max().clamp(min=1e-30)
-            new = {name: value / largest for name, value in new.items()}
+            new = self._normalised(new)
         for name, value in new.items():
             here, total = net.stored[name].detach().clone(), value
             if name in self.fisher:
@@ -76,6 +77,12 @@ class Ewc(Objective):
                 if not self.options.online:
                     here = torch.lerp(self.anchor[name], here, torch.where(total > 0, value / total, 1.0))
             self.fisher[name], self.anchor[name] = total, here
+
+    def _normalised(self, fisher: Params) -> Params:
+        """In multiples of the mean over all weights, none above the limit."""
+        total = torch.stack([value.sum() for value in fisher.values()]).sum()
+        mean = (total / sum(value.numel() for value in fisher.values())).clamp(min=1e-30)
+        return {name: (value / mean).clamp(max=self.options.limit) for name, value in fisher.items()}
 
     def _fisher_of(self, net: Network, task: Task) -> Params:
         """Mean over training examples of the squared gradient of each one's own log-likelihood, at its true label.
