@@ -17,6 +17,7 @@ from esacl.objectives.lwf import Lwf
 from esacl.objectives.mtl import Mtl
 from esacl.objectives.probe import LinearProbe
 from esacl.objectives.readout import Readout
+from esacl.optim.adam import AdamUpdate
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gpm import Gpm
 from esacl.optim.gradient import GradientRule
@@ -29,8 +30,13 @@ from esacl.part import Part
 from esacl.presets import settings_of
 from esacl.selection.base import KeepAll
 from esacl.selection.ranked import Ranked
+from esacl.selection.removal import LossRemoval, Removal
 from esacl.sparsity.base import Dense
 from esacl.sparsity.esacl import Esacl
+from esacl.sparsity.nispa import Nispa
+from esacl.sparsity.packnet import Packnet
+from esacl.sparsity.sparcl import Sparcl
+from esacl.sparsity.wsn import Wsn
 from esacl.streams.base import Stream
 from esacl.training.parts import Parts
 from esacl.types import Context
@@ -105,6 +111,13 @@ ESACL = Method(
     {"gradient": SharpnessAware, "update": PolytopeUpdate, "sparsity": Esacl, "selection": Ranked},
     {"sparsity.sharpness": "gradient", "sparsity.polytope": "update"},
 )
+SPARCL = Method(
+    "few live weights that change places, few of which move, on ever fewer data (Wang 2022)",
+    {"sparsity": Sparcl, "selection": Removal},
+    {"sparsity.ddr": "selection"},
+)
+SPARCL_FEATURES = replace(SPARCL, parts={**SPARCL.parts, "selection": LossRemoval})  # where logits mean nothing yet
+NISPA = Method("units that carry a task are fixed, others wired anew (Gurbuz 2022)", {"sparsity": Nispa})
 METHODS: dict[str, Method] = {
     "finetune": Method("cross-entropy on whatever arrives; the lower bound"),
     "mtl": Method("all tasks at once; the upper bound", {"objective": Mtl}),
@@ -121,6 +134,16 @@ METHODS: dict[str, Method] = {
         "look-ahead meta-learning with learned rates (Gupta 2020)",
         {"objective": Er, "gradient": Lookahead, "update": LearnedRates},
     ),
+    "packnet": Method("weights of each task's own: prune, retrain, own (Mallya 2018)", {"sparsity": Packnet}),
+    "wsn": Method(
+        "winning subnetworks: a learned mask for each task (Kang 2022)", {"sparsity": Wsn, "update": AdamUpdate}
+    ),
+    "nispa": NISPA,
+    "sparcl": SPARCL,
+    "sparcl-ewc": combine("SparCL on top of ewc", SPARCL, EWC),
+    "sparcl-er": combine("SparCL on top of er", SPARCL, ER),
+    "sparcl-der++": combine("SparCL on top of der++", SPARCL, DERPP),
+    "sparcl-co2l": combine("SparCL on top of co2l", SPARCL_FEATURES, CO2L),
     "esacl": ESACL,
     "esacl-ewc": combine("EsaCL on top of ewc", ESACL, EWC),
     "esacl-er": combine("EsaCL on top of er", ESACL, ER),
@@ -128,13 +151,16 @@ METHODS: dict[str, Method] = {
     "esacl-co2l": combine("EsaCL on top of co2l", ESACL, CO2L),
 }
 
+ON_BASES = {"esacl": ESACL, "sparcl": SPARCL}
+"""Methods whose name before that of another means both together."""
+
 
 def method(name: str) -> Method:
     """The method of that name."""
     if name not in METHODS:
-        base = name.removeprefix("esacl-")
-        if base != name and base in METHODS:
-            combine(name, ESACL, METHODS[base])  # says why where the two cannot be combined
+        above, _, base = name.partition("-")
+        if above in ON_BASES and base in METHODS:
+            combine(name, ON_BASES[above], METHODS[base])  # says why where the two cannot be combined
         raise unknown_name("method", name, METHODS, "`esacl methods` describes them.")
     return METHODS[name]
 

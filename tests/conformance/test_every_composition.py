@@ -121,7 +121,7 @@ def test_cost_is_charged_and_sparse_is_never_above_executed(method):
     meter = trained.net.meter
     assert 0 < meter.sparse_macs["train"] <= meter.executed_macs["train"]
     assert 0 < trained.paper_macs <= meter.executed_macs["train"]
-    masks = "toymask" in method or "toyall" in method
+    masks = method.startswith(("toymask", "toyall", "sparcl", "nispa", "packnet", "wsn"))
     saved = {account: meter.sparse_macs[account] < meter.executed_macs[account] for account in ("train", "evaluate")}
     parts, prunes = trained.parts, trained.parts.sparsity.prunes
     consolidates = type(parts.objective).end_task is not Objective.end_task
@@ -176,4 +176,10 @@ def test_what_is_saved_is_what_was_evaluated(method):
         assert torch.equal(evaluated, answered), "the head is the network's own"
     shares = trained.parts.sparsity.density(trained.net)
     saved = trained.net.effective_state()
-    assert shares == {name: saved[name].count_nonzero().item() / saved[name].numel() for name in shares}
+    used = {name: saved[name].count_nonzero().item() / saved[name].numel() for name in shares}
+    if method.startswith("sparcl"):  # a live weight is 0 when it comes to life
+        assert all(0 < used[name] <= share < 1 for name, share in shares.items())
+    elif method.startswith("wsn"):  # one task answers, all of them count
+        assert all(0 < used[name] < share <= 1 for name, share in shares.items())
+    else:
+        assert shares == used

@@ -9,7 +9,7 @@ from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.options import option
-from esacl.recipes import DERPP, ER, GPM, METHODS, Method, combine
+from esacl.recipes import DERPP, ER, GPM, METHODS, NISPA, Method, combine
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import Phase, SparsityStrategy
@@ -169,6 +169,26 @@ SETTINGS = {
     },
     "co2l convolutional": {"net": NetConfig("cnn", 8)},
     "icarl convolutional": {"net": NetConfig("cnn", 8)},
+    "sparcl convolutional": {"net": NetConfig("cnn", 8), "sparsity": {"level": 0.5, "refresh": 2}},
+    "sparcl-der++ code": {"net": NetConfig("cnn", 8), "sparsity": {"level": 0.5, "rule": "code"}},
+    "nispa": {"sparsity": {"level": 0.5}},  # of 16 units
+    "nispa convolutional": {  # as for gpm, a narrower one has no room for three tasks
+        "net": NetConfig("cnn", 16),
+        "sparsity": {"level": 0.5, "recalibrate": "mixed"},
+    },
+    "packnet convolutional": {"net": NetConfig("cnn", 8)},
+    "packnet first": {
+        "net": NetConfig("cnn", 8),
+        "sparsity": {"norms": "first", "quota": "share", "retrain": 1.0, "recalibrate": "task"},
+    },
+    "packnet kaiming": {"sparsity": {"expand": "kaiming", "level": 0.2}},
+    "wsn": {"update": {"lr": 0.01}},  # a task has no more than 24 steps
+    "wsn convolutional": {"net": NetConfig("cnn", 8), "update": {"lr": 0.01}},
+    "wsn first": {
+        "net": NetConfig("cnn", 8),
+        "update": {"lr": 0.01},
+        "sparsity": {"norms": "first", "scores": "restart"},
+    },
     "esacl-der++ random": {**SMALL_STEPS, "selection": {"keep": 0.5}},
     **{
         f"esacl-der++ {ranking}": {
@@ -194,5 +214,6 @@ COMPOSITIONS = {
     **{f"toyselect-{name}": combine("toy", row, SELECT) for name, row in METHODS.items() if alone(row)},
     "toyall-der++": combine("toy", DERPP, MASK, SELECT),
     "gpm-er": combine("toy", GPM, ER),
+    "nispa-er": combine("toy", NISPA, ER),
     "toyall-gpm-er": combine("toy", GPM, ER, SELECT, Method("toy mask", {"sparsity": RandomMask})),
 }

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from esacl.nets.connections import IMAGE, Connection
+
 Shape = tuple[int, int, int]
 
 
@@ -25,6 +27,10 @@ class Mlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Features of a batch."""
         return relu(self.second(relu(self.first(x.flatten(1)))))
+
+    def connections(self) -> list[Connection]:
+        """Which group of units each layer reads and writes."""
+        return [Connection("first", IMAGE, "first"), Connection("second", "first", "second")]
 
 
 class Cnn(nn.Module):
@@ -47,6 +53,16 @@ class Cnn(nn.Module):
         """Features of a batch."""
         return self.layers(x).mean((2, 3))  # type: ignore[no-any-return]
 
+    def connections(self) -> list[Connection]:
+        """Which group of units each layer reads and writes."""
+        found: list[Connection] = []
+        reads = IMAGE
+        for number, layer in enumerate(self.layers):
+            if isinstance(layer, nn.Conv2d):
+                found.append(Connection(f"layers.{number}", reads, f"layers.{number}", f"layers.{number + 1}"))
+                reads = f"layers.{number}"
+        return found
+
 
 class Block(nn.Module):
     """Two 3×3 convolutions and a shortcut (1×1 where the shape changes)."""
@@ -65,6 +81,15 @@ class Block(nn.Module):
         """Residual of a batch."""
         out = relu(self.norm1(self.conv1(x)), inplace=True)
         return relu(self.norm2(self.conv2(out)) + self.shortcut(x), inplace=True)
+
+    def connections(self, name: str, reads: str) -> list[Connection]:
+        """Its layers as the block `name` that reads a group. An identity adds to the very units that it reads."""
+        identity = isinstance(self.shortcut, nn.Identity)
+        inner, writes = f"{name}.conv1", reads if identity else name
+        found = [Connection("conv1", reads, inner, "norm1")]
+        if not identity:
+            found.append(Connection("shortcut.0", reads, writes, "shortcut.1"))
+        return [one.inside(name) for one in (*found, Connection("conv2", inner, writes, "norm2"))]
 
 
 class ResNet(nn.Module):
@@ -87,6 +112,14 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Features of a batch."""
         return self.blocks(relu(self.norm(self.stem(x)), inplace=True)).mean((2, 3))  # type: ignore[no-any-return]
+
+    def connections(self) -> list[Connection]:
+        """Which group of units each layer reads and writes."""
+        found = [Connection("stem", IMAGE, "stem", "norm")]
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            found += block.connections(f"blocks.{number}", found[-1].writes)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from esacl.nets.network import Network
 from esacl.options import option
 from esacl.ranking import largest, largest_of_all
-from esacl.rng import generator
 from esacl.sparsity.base import DenseOptions, SparsityStrategy
+from esacl.sparsity.expansion import expand
 from esacl.sparsity.quotas import kept_after
 from esacl.streams.base import Examples, Task
 from esacl.types import Params, State
@@ -80,13 +80,8 @@ class Esacl(SparsityStrategy):
         """Expand: free weights start anew."""
         if task.index == 0:
             return
-        for name, kept in self.kept.items():
-            weight = net.stored[name]
-            fresh = torch.zeros(weight.shape)
-            if self.options.expand == "kaiming":
-                draw = generator(self.context.seed, "expand", task.index, name)
-                nn.init.kaiming_normal_(fresh, nonlinearity="relu", generator=draw)
-            weight.copy_(torch.where(kept, weight, fresh.to(weight.device)))
+        free = {name: ~kept for name, kept in self.kept.items()}
+        expand(net.stored, free, self.options.expand, self.context.seed, task.index)
 
     @torch.no_grad()
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:

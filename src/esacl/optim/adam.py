@@ -1,0 +1,30 @@
+"""Adam: a step of about the learning rate for every coordinate, however small its gradient (scores of a mask)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from esacl.nets.network import Network
+from esacl.optim.update import UpdateRule
+from esacl.options import option
+from esacl.types import Params
+
+
+@dataclass(frozen=True, slots=True)
+class AdamOptions:
+    """Settings of Adam: WSN's authors train with 0.001, lowered on plateaus."""
+
+    lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
+    schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each task")
+
+
+class AdamUpdate(UpdateRule):
+    """Adam (Kingma & Ba 2015) over the network's parameters and the parts' own; new for every phase of a task."""
+
+    Options: ClassVar[type[Any]] = AdamOptions
+    rates: ClassVar[dict[str, float]] = dict.fromkeys(("mlp", "cnn", "resnet10", "resnet18"), 0.001)
+
+    def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
+        """An optimiser for a phase of so many steps."""
+        return torch.optim.Adam([*net.stored.values(), *net.extra.values()], lr=self.options.lr, foreach=True)

@@ -1,0 +1,191 @@
+"""SparCL within whole runs: zeros stay zero, few weights move, and each of its parts can be left out."""
+
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from esacl.config import NetConfig, TrainConfig
+from esacl.optim.update import SgdOptions
+from esacl.selection.base import KeepAll
+from esacl.selection.removal import Removal
+from esacl.sparsity.sparcl import Sparcl, SparclOptions
+from esacl.training.events import EpochDone, StepDone, TaskDone
+from esacl.training.trainer import Trainer
+from esacl.types import Params
+from tests.builders import context, finish, network, same, stream, trainer, weights
+from tests.conformance.toys import Adam
+from tests.sparsity.strategies import count, prunable
+
+ROWS = ["sparcl", "sparcl-ewc", "sparcl-er", "sparcl-der++", "sparcl-co2l"]
+HEAVY = {"update": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.05}}
+
+
+def strategy_of(training: Trainer) -> Sparcl:
+    assert isinstance(training.parts.sparsity, Sparcl)
+    return training.parts.sparsity
+
+
+@pytest.mark.parametrize("rule", ["paper", "code"])
+@pytest.mark.parametrize("row", ROWS)
+def test_weights_outside_the_mask_are_0_after_every_step_with_momentum_and_weight_decay(row: str, rule: str) -> None:
+    options: dict[str, dict[str, Any]] = {**HEAVY, "sparsity": {"rule": rule, "level": 0.7, "adjust": 0.05}}
+    training = trainer(row, options, net=NetConfig("cnn", 4), train=TrainConfig(epochs=3, batch_size=8))
+    strategy, steps = strategy_of(training), 0
+    for event in training.run():
+        steps += isinstance(event, StepDone)
+        for name, live in strategy.live.items():
+            weight = training.net.stored[name]
+            assert (weight[~live] == 0).all()
+            assert (weight[live] != 0).any()
+    assert steps > 20
+
+
+def test_weights_outside_the_mask_are_0_after_every_step_of_adam() -> None:
+    training = trainer("sparcl-er", replacing={"update": lambda known: Adam(SgdOptions(lr=0.01), known)})
+    for _ in training.run():
+        for name, live in strategy_of(training).live.items():
+            assert (training.net.stored[name][~live] == 0).all()
+
+
+@pytest.mark.parametrize("net", [NetConfig("mlp", 16), NetConfig("cnn", 4)])
+@pytest.mark.parametrize("epochs", [1, 2, 7])
+@pytest.mark.parametrize("level", [0.5, 0.83])
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_the_density_is_the_target_exactly_at_the_end_of_every_task(
+    rule: str, level: float, epochs: int, net: NetConfig
+) -> None:
+    options = {"sparsity": {"rule": rule, "level": level, "adjust": 0.07}}
+    training = trainer("sparcl-er", options, net=net, train=TrainConfig(epochs=epochs, batch_size=8))
+    strategy, seen = strategy_of(training), set()
+    size = sum(live.numel() for live in strategy.live.values())
+    ends = 0
+    for event in training.run():
+        if isinstance(event, TaskDone):
+            ends += 1
+            assert count(strategy.live) == round((1 - level) * size)
+            shares = strategy.density(training.net)
+            assert sum(shares[name] * live.numel() for name, live in strategy.live.items()) == pytest.approx(
+                count(strategy.live)
+            )
+        seen.add(count(strategy.live))
+    assert ends == 3
+    assert max(seen) > round((1 - level) * size), "it had more room while it learnt"
+
+
+def test_of_a_residual_network_the_codes_rule_keeps_the_target_in_the_blocks() -> None:
+    options = {"sparsity": {"rule": "code", "level": 0.9}}
+    of = stream(tasks=2, shape=(3, 16, 16))
+    training = finish(trainer("sparcl-er", options, of, net=NetConfig("resnet10", 4)))
+    masks = {name: training.parts.sparsity.masks(training.net)[0][name] for name in strategy_of(training).constrained()}
+    assert count(masks) == round(0.1 * sum(mask.numel() for mask in masks.values()))
+    stem = training.net.stored["backbone.stem.weight"]
+    assert (stem != 0).all()
+
+
+@pytest.mark.parametrize("refresh", [1, 2, 5])
+def test_only_weights_with_large_gradients_move_until_they_are_chosen_anew(refresh: int) -> None:
+    """The displacement is constrained: momentum and weight decay would move the others as well."""
+    chosen: list[Params] = []
+
+    class Noted(Sparcl):
+        def observe_gradients(self, gradients: Params, memory: Any) -> None:
+            super().observe_gradients(gradients, memory)
+            chosen.append({name: mask.clone() for name, mask in self.moving.items()})
+            if (self._step - 1) % refresh == 0:
+                for name, moving in self.moving.items():
+                    live, sizes = self.live[name], gradients[name].abs()
+                    assert int(moving.sum()) == max(1, round(0.3 * int(live.sum())))
+                    assert not (moving & ~live).any()
+                    held = live & ~moving
+                    assert sizes[moving].min() >= sizes[held].max()
+
+    settings = SparclOptions(level=0.5, share=0.3, refresh=refresh, tdm=False)
+    training = trainer("sparcl-er", HEAVY, replacing={"sparsity": lambda known: Noted(settings, known)})
+    before, steps = prunable(training.net), 0
+    for event in training.run():
+        now = prunable(training.net)
+        if isinstance(event, StepDone):
+            for name, moving in chosen[-1].items():
+                assert torch.equal(now[name][~moving], before[name][~moving])
+                assert not torch.equal(now[name][moving], before[name][moving])
+            steps += 1
+        before = now
+    first = [same(one, other) for one, other in pairwise(chosen)][:2]  # within the first epoch of three steps
+    assert first == {1: [False, False], 2: [True, False], 5: [True, True]}[refresh]
+    assert steps == len(chosen)
+
+
+def test_without_a_gradient_all_live_weights_of_a_layer_may_move() -> None:
+    net = network()
+    strategy = Sparcl(SparclOptions(level=0.5, share=0.1), context())
+    strategy.attach(net)
+    strategy.begin_epoch(net, 0)
+    name, other = net.partition.prunable
+    strategy.observe_gradients({other: torch.ones_like(net.stored[other])}, dict)
+    assert torch.equal(strategy.moving[name], strategy.live[name])
+    assert int(strategy.moving[other].sum()) == round(0.1 * int(strategy.live[other].sum()))
+
+
+def observed(**switches: bool) -> tuple[bool, bool, bool, Trainer]:
+    """Whether the mask changed, some live weights were held, and some data were removed, in a run."""
+    options, settings = {"sparsity": {"level": 0.5, **switches}}, TrainConfig(epochs=4, batch_size=8)
+    training = trainer("sparcl-er", options, net=NetConfig("cnn", 4), train=settings)
+    strategy = strategy_of(training)
+    masks = {name: live.clone() for name, live in strategy.live.items()}
+    changed = held = removed = False
+    before: dict[str, Tensor] = prunable(training.net)
+    for event in training.run():
+        now = prunable(training.net)
+        if isinstance(event, StepDone):
+            changed |= not same(masks, strategy.live)
+            still = sum(int((now[name] == before[name])[live].sum()) for name, live in strategy.live.items())
+            held |= still > 0.1 * count(strategy.live)
+        removed |= isinstance(event, EpochDone) and event.samples < 24
+        before = now
+    return changed, held, removed, training
+
+
+@pytest.mark.parametrize("off", ["tdm", "dgm", "ddr"])
+def test_each_part_is_switched_off_alone(off: str) -> None:
+    changed, held, removed, training = observed(**{off: False})
+    assert (changed, held, removed) == (off != "tdm", off != "dgm", off != "ddr")
+    assert type(training.parts.selection) is (KeepAll if off == "ddr" else Removal)
+    strategy = strategy_of(training)
+    assert count(strategy.live) == round(0.5 * sum(live.numel() for live in strategy.live.values()))
+
+
+def test_all_parts_together_and_none() -> None:
+    assert observed()[:3] == (True, True, True)
+    assert observed(tdm=False, dgm=False, ddr=False)[:3] == (False, False, False)
+
+
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_it_resumes_after_every_epoch_of_a_task_to_the_same_bits(rule: str) -> None:
+    def build() -> Trainer:
+        options = {"sparsity": {"rule": rule, "level": 0.5, "adjust": 0.05, "refresh": 2}}
+        settings = TrainConfig(epochs=5, batch_size=8)
+        return trainer("sparcl-der++", options, stream(tasks=2), train=settings, net=NetConfig("cnn", 4))
+
+    whole = build()
+    states = [deepcopy(whole.state_dict()) for event in whole.run() if isinstance(event, EpochDone | TaskDone)]
+    assert len(states) == 2 * (5 + 1)
+    for state in states:
+        used = build()
+        for _, event in zip(range(17), used.run()):
+            assert event is not None
+        used.load_state_dict(state)
+        finish(used)
+        assert same(weights(used.net), weights(whole.net))
+        assert same(strategy_of(used).live, strategy_of(whole).live)
+        assert used.rows == whole.rows
+
+
+def test_training_is_credited_for_the_zeros_it_has_at_all_times() -> None:
+    meter = finish(trainer("sparcl-er", {"sparsity": {"level": 0.8, "adjust": 0.0}})).net.meter
+    head = meter.layers["head"]
+    expected = (0.2 * (meter.dense - head) + head) / meter.dense
+    assert meter.sparse_macs["train"] / meter.executed_macs["train"] == pytest.approx(expected, rel=0.01)
