@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from esacl.artifacts import Results
     from esacl.config import Config
     from esacl.errors import EsaclError
+    from esacl.estimator import ContinualClassifier
     from esacl.optim.frank_wolfe import FrankWolfe
     from esacl.optim.polytope import KSparsePolytope
     from esacl.runner import resume, run
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Config",
+    "ContinualClassifier",
     "EsaclError",
     "FrankWolfe",
     "KSparsePolytope",
@@ -30,6 +32,7 @@ __all__ = [
 
 _HOMES = {
     "Config": "config",
+    "ContinualClassifier": "estimator",
     "EsaclError": "errors",
     "FrankWolfe": "optim.frank_wolfe",
     "KSparsePolytope": "optim.polytope",

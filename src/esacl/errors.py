@@ -16,6 +16,10 @@ class DataError(EsaclError):
     """A data set that is missing, incomplete, damaged or unsafe."""
 
 
+class InputError(EsaclError, ValueError):
+    """Arrays or labels that a classifier cannot learn from or answer for."""
+
+
 class CheckpointError(EsaclError):
     """A checkpoint that is missing, damaged or belongs to another run."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from esacl.artifacts import Results, RunDirectory
+from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.errors import CheckpointError, ConfigError, EsaclError
 from esacl.machine import machine, resolve_machine
@@ -18,14 +19,11 @@ from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetti
 from esacl.metrics.capacity import capacity, measured_capacity, overall_density
 from esacl.metrics.cost import flops
 from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory, tensor_bytes
-from esacl.nets import Network, build_model
-from esacl.recipes import build_parts, check_settings, method, resolve
+from esacl.recipes import check_settings, method, resolve
 from esacl.report import write_report
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
 from esacl.training.events import EpochDone, Event, StepDone, TaskDone
-from esacl.training.trainer import Trainer
-from esacl.types import Context
 from esacl.version import __version__
 
 Listener = Callable[[Event], None]
@@ -50,22 +48,7 @@ class Run:
         self._reading = perf_counter() - began
         self._earlier = 0.0  # seconds of the processes before this one
         self._peak = 0  # memory that they took
-        context = Context(
-            classes=len(stream.class_names),
-            tasks=len(stream.stages),
-            batch_size=config.train.batch_size,
-            epochs=config.train.epochs,
-            seed=config.seed,
-            logit_mask=config.train.logit_mask,
-            device=device,
-            inputs=stream.inputs,
-            task_classes=tuple(task.classes for task in stream.tasks),
-        )
-        width = config.net.width
-        assert width is not None
-        model = build_model(config.net.backbone, width, stream.shape, context.classes, config.seed)
-        net = Network(model, stream.shape, device, config.machine.precision)
-        self.trainer = Trainer(net, build_parts(config, context), stream, config.train, config.seed)
+        self.trainer = assemble(config, stream, device)
         self.trainer.seconds["data"] = self._reading
         self._saved = 0
 

@@ -1,7 +1,7 @@
 """Exemplars: a memory with equally many examples of every class, mixed into the training set of later tasks."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,13 +30,17 @@ class Exemplars:
     def __len__(self) -> int:
         return sum(map(len, self._images.values()))
 
-    def share(self, new: int) -> int:
-        """How many examples of each class there is room for, with so many new classes."""
-        return self.capacity // (len(self._images) + new)
+    def share(self, columns: Iterable[int]) -> int:
+        """How many examples of each class there is room for, once these classes are there too."""
+        return self.capacity // len({*self._images, *columns})
+
+    def of(self, column: int) -> Tensor | None:
+        """What it holds of a class."""
+        return self._images.get(column)
 
     def add(self, images: dict[int, Tensor]) -> None:
-        """Take in new classes, each in order; every class is trimmed from its end to the share of all."""
-        share = self.share(len(images))
+        """Take in classes, each in order and in place of what was held of it; each is trimmed to the share of all."""
+        share = self.share(images)
         self._images |= images
         self._images = {column: own[:share].clone() for column, own in self._images.items()}
 
@@ -70,10 +74,11 @@ class ExemplarObjective(Objective):
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
-        if options.buffer < context.classes:
+        classes = len({column for columns in context.task_classes for column in columns}) or context.classes
+        if options.buffer < classes:
             raise ConfigError(
-                f"objective.buffer = {options.buffer} is too small: there are {context.classes} classes, and each "
-                f"needs an example. Use --buffer {context.classes} or more."
+                f"objective.buffer = {options.buffer} is too small: there are {classes} classes, and each "
+                f"needs an example. Use --buffer {classes} or more."
             )
         self.memory = Exemplars(options.buffer)
         self.columns: list[int] = []  # of the present task
@@ -117,18 +122,23 @@ class ExemplarObjective(Objective):
         return self.context.inputs.augmented(raw, key, rows.to(device)), stored.y[rows].to(device)
 
     def begin_task(self, net: Network, task: Task) -> None:
-        """Other columns are the new ones."""
+        """Other columns are the new ones; a class that comes back is learnt from its labels again."""
         super().begin_task(net, task)
-        self.old = self.old + self.columns
+        earlier = dict.fromkeys([*self.old, *self.columns])
         self.columns = list(task.classes)
+        self.old = [column for column in earlier if column not in self.columns]
 
     def end_task(self, net: Network, task: Task) -> None:
-        """The network becomes the teacher; exemplars of the new classes join the memory."""
+        """The network becomes the teacher; exemplars of the task's classes join the memory.
+
+        Those of a class that came back are chosen anew, among its examples and what was held of it.
+        """
         self.teacher.take()
-        count = self.memory.share(len(task.classes))
+        count = self.memory.share(task.classes)
         chosen = {}
         for column in task.classes:
-            images = task.train.x[task.train.y == column]
+            images, held = task.train.x[task.train.y == column], self.memory.of(column)
+            images = images if held is None else torch.cat([images, held])
             chosen[column] = images[self.choose(net, images, column, min(count, len(images)))]
         self.memory.add(chosen)
 

@@ -38,8 +38,8 @@ class Lwf(Objective):
         super().__init__(options, context)
         if any(len(columns) == 1 for columns in context.task_classes):
             raise ConfigError(
-                "lwf compares the classes of a task with one another, but a task of this stream has only one. "
-                "Use --classes-per-task 2 or more, or another method."
+                "lwf compares the classes of a task with one another, but a task has one class only. "
+                "Give it tasks of at least two (--classes-per-task 2), or use another method."
             )
         if options.warmup >= context.epochs and options.warmup > 0:
             raise ConfigError(
@@ -95,7 +95,8 @@ class Lwf(Objective):
     def end_task(self, net: Network, task: Task) -> None:
         """The network becomes the teacher."""
         self.teacher.take()
-        self.old = [*self.old, list(task.classes)]
+        if list(task.classes) not in self.old:  # a task that comes back is no further one to be asked about
+            self.old = [*self.old, list(task.classes)]
 
     def _others(self) -> Tensor:
         """Which columns are not the task's."""

@@ -95,10 +95,20 @@ def _examples(values: npt.ArrayLike | Tensor, what: str) -> Tensor:
     if array.dtype == np.uint8 and array.ndim == 3:
         return _stored(array[:, None])
     if array.dtype == np.uint8 and array.ndim == 4:
-        first, last = array.shape[1] in (1, 3), array.shape[3] in (1, 3)
-        if first != last:
-            return _stored(array if first else array.transpose(0, 3, 1, 2))
+        axis = channel_axis(array.shape)
+        if axis is not None:
+            return _stored(np.moveaxis(array, axis, 1))
     raise DataError(f"{what} has type {array.dtype} and shape {list(array.shape)}. {_FORMS}")
+
+
+def channel_axis(shape: tuple[int, ...]) -> int | None:
+    """Which of the second and the last of four axes is the channels: the one of length 1 or 3; None if not one is.
+
+    >>> channel_axis((8, 32, 32, 3)), channel_axis((8, 1, 28, 28)), channel_axis((8, 3, 5, 3))
+    (3, 1, None)
+    """
+    found = [axis for axis in (1, 3) if shape[axis] in (1, 3)]
+    return found[0] if len(found) == 1 else None
 
 
 def _stored(images: npt.NDArray[np.uint8]) -> Tensor:

@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A sequence of tasks. `stages` are what is trained in turn; `tasks` are what is evaluated."""
+    """A sequence of tasks. `stages` are what is trained in turn; `tasks` are what is evaluated, if anything is."""
 
     name: str
     class_names: tuple[str, ...]  # by column
@@ -64,14 +64,14 @@ class Stream:
     @property
     def shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of an example."""
-        channels, height, width = self.tasks[0].train.x.shape[1:]
+        channels, height, width = self.stages[0].train.x.shape[1:]
         return channels, height, width
 
     @property
     def task_of(self) -> Tensor:
-        """The task of each column."""
-        owner = torch.empty(len(self.class_names), dtype=torch.int64)
-        for task in self.tasks:
+        """The task of each column: the last that has its class; -1 where none has it yet."""
+        owner = torch.full((len(self.class_names),), -1)
+        for task in self.tasks or self.stages:
             owner[list(task.classes)] = task.index
         return owner
 

@@ -22,29 +22,30 @@ FORMAT = "esacl-checkpoint-1"
 KEPT = 2  # the newest and the one before it
 
 
-def pack(state: State) -> bytes:
-    """A state as the bytes of a safetensors file."""
+def pack(state: State, form: str = FORMAT) -> bytes:
+    """A state as the bytes of a safetensors file; `form` is what tells it from files of another kind."""
     tensors: dict[str, Tensor] = {}
     tree = json.dumps(_to_tree(state, tensors, ""))
-    metadata = {"format": FORMAT, "tree": tree, "sha256": _digest(tree, tensors)}
+    metadata = {"format": form, "tree": tree, "sha256": _digest(tree, tensors)}
     return save(tensors, metadata)
 
 
-def unpack(path: Path) -> State:
-    """The state in a file; anything wrong with it is a CheckpointError."""
+def unpack(path: Path, form: str = FORMAT, kind: str = "checkpoint") -> State:
+    """The state in a file of that form, which people call `kind`; anything wrong with it is a CheckpointError."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the checkpoint {str(path)!r} cannot be read: {error}.") from None
-    if metadata.get("format") != FORMAT:
-        raise CheckpointError(f"{str(path)!r} is not a checkpoint of this library (format {metadata.get('format')!r}).")
+        raise CheckpointError(f"the {kind} {str(path)!r} cannot be read: {error}.") from None
+    found = metadata.get("format")
+    if found != form:
+        raise CheckpointError(f"{str(path)!r} is not a {kind} of this library (format {found!r}, not {form!r}).")
     if metadata.get("sha256") != _digest(metadata.get("tree", ""), tensors):
-        raise CheckpointError(f"the checkpoint {str(path)!r} is damaged: its contents do not match its digest.")
+        raise CheckpointError(f"the {kind} {str(path)!r} is damaged: its contents do not match its digest.")
     state = _from_tree(json.loads(metadata["tree"]), tensors)
     if tensors:
-        raise CheckpointError(f"the checkpoint {str(path)!r} holds unused tensors: {', '.join(sorted(tensors)[:3])}.")
+        raise CheckpointError(f"the {kind} {str(path)!r} holds unused tensors: {', '.join(sorted(tensors)[:3])}.")
     assert isinstance(state, dict)
     return state
 
@@ -61,8 +62,12 @@ class Checkpoints:
 
     def save(self, number: int, state: State) -> None:
         """Write a checkpoint, then drop the ones that are too old (and any newer one, damaged or abandoned)."""
+        self.put(number, pack(state))
+
+    def put(self, number: int, data: bytes) -> None:
+        """The same with a checkpoint that was packed elsewhere."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(self._path(number), pack(state))
+        write_atomic(self._path(number), data)
         older = [n for n in self.numbers() if n < number]
         newer = [n for n in self.numbers() if n > number]
         for stale in [*older[: len(older) - KEPT + 1], *newer]:
@@ -78,6 +83,11 @@ class Checkpoints:
             except CheckpointError as error:
                 problems.append(str(error))
         return None, problems
+
+    def before_newest(self) -> State | None:
+        """The checkpoint before the newest; None without one."""
+        numbers = self.numbers()
+        return unpack(self._path(numbers[-2])) if len(numbers) > 1 else None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.safetensors"

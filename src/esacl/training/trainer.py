@@ -83,7 +83,7 @@ class Trainer:
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.remembered()
-        if parts.sparsity.prunes:
+        if parts.sparsity.prunes and self.stream.tasks:
             with net.meter.account("evaluate"):  # the same treatment as after pruning, which takes them anew
                 parts.sparsity.recalibrate(net, stage, remembered)
                 parts.readout.fit(net, stage, remembered)

@@ -1,0 +1,250 @@
+"""The classifier: scikit-learn's interface around a learner."""
+
+from collections.abc import Mapping
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+from torch import Tensor
+
+from esacl.errors import CheckpointError, InputError
+from esacl.estimator.labels import Labels
+from esacl.estimator.layout import Layout
+from esacl.estimator.learner import Learner, Plan
+from esacl.estimator.progress import progress
+from esacl.estimator.settings import check_unchanged, resolved, settings
+from esacl.estimator.storage import Saved, read, write
+from esacl.streams.base import Examples
+
+Array = npt.NDArray[Any]
+SEEDS = 2**31 - 1
+FITTED = {"_labels", "_layout", "_learner", "classes_", "n_tasks_", "n_features_in_", "feature_names_in_"}
+
+
+class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that keeps learning: new classes, or more examples of old ones, without the data of before.
+
+    `partial_fit` learns one more task: whatever arrives together. `fit` forgets everything and learns its first task.
+    The examples of a task are not kept, but for a small memory in methods that have one.
+
+    X: features [N, D], or images [N, H, W], [N, C, H, W] or [N, H, W, C]. Images are bytes (uint8) or numbers of any
+    other kind; all calls must agree on it. `channels` says which of four axes is the channels: "first", "last", or
+    "auto": the one of the second and the last that has length 1 or 3, an error where it is not exactly one. X is
+    scaled by what the first task looks like: images channel by channel, features all by one mean and one spread, so
+    features of very different size should be brought to a common one before.
+
+    y: labels of one kind, numbers or texts. Columns of the network for `max_classes` classes are set aside from the
+    start: memories, importances and teachers hold an entry for every column, so they cannot be added later. Columns
+    without a class cost little, and are never answered.
+
+    Parameters
+    ----------
+    method : any of `esacl methods`, but for those that must be told the task or learn all tasks at once.
+    sparsity : share of the weights that are zero in the end (default: the method's own, 0.8 for EsaCL).
+    buffer : examples that are remembered of all tasks together (default: the method's own, 500).
+    epochs, batch_size : how long a task trains, and on how many of its examples at a time.
+    lr : learning rate (default: the method's own for the backbone).
+    backbone, width : "auto", "mlp", "cnn", "resnet10" or "resnet18", and how wide (default: its own).
+    max_classes : classes there will ever be, at most.
+    expected_tasks : how many tasks there will be, if known: EsaCL then gives each the same share of the weights. If
+        not, each takes a quarter of what is left. Tasks beyond the expected ones get no weights of their own.
+    channels : "auto", "first" or "last" axis of images with four axes.
+    options : settings of the method's parts by slot, such as {"update": {"momentum": 0.8}}; see `esacl methods NAME`.
+    device : "auto", "cpu", "cuda" or "mps".
+    random_state : a number for the same result every time.
+    verbose : whether to show a bar with the time left while learning.
+
+    epochs, batch_size, lr, options of the update and device may be changed between tasks; the rest only with `fit`.
+
+    Attributes
+    ----------
+    classes_ : the classes so far, sorted.
+    n_tasks_ : tasks learnt so far.
+    n_features_in_ : numbers in an example.
+    feature_names_in_ : names of the features, where X had text for them.
+    density_ : share of the weights in use.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ContinualClassifier(random_state=0)
+    >>> model = model.partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    >>> model.classes_, model.n_tasks_
+    (array([0, 1, 2]), 2)
+    """
+
+    def __init__(
+        self,
+        method: str = "esacl-der++",
+        *,
+        sparsity: float | None = None,
+        buffer: int | None = None,
+        epochs: int = 10,
+        batch_size: int = 32,
+        lr: float | None = None,
+        backbone: str = "auto",
+        width: int | None = None,
+        max_classes: int = 100,
+        expected_tasks: int | None = None,
+        channels: str = "auto",
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.sparsity = sparsity
+        self.buffer = buffer
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.backbone = backbone
+        self.width = width
+        self.max_classes = max_classes
+        self.expected_tasks = expected_tasks
+        self.channels = channels
+        self.options = options
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    def fit(self, X: Any, y: Any) -> "ContinualClassifier":
+        """Forget everything and learn a first task."""
+        for name in FITTED & vars(self).keys():
+            delattr(self, name)
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "ContinualClassifier":
+        """Learn one more task. `classes` may name classes that will come later; they are known but not answered yet.
+
+        If it fails or is interrupted, the classifier is as it was before.
+        """
+        before: Learner | None = getattr(self, "_learner", None)
+        config = settings(self.get_params(deep=False), self._seed() if before is None else before.plan.config.seed)
+        array = self._array(X, reset=before is None)
+        given = self._labels_of(y, len(array))
+        labels = self._with_classes(Labels.none() if before is None else self._labels, given, classes)
+        layout = Layout.of(array, self.channels) if before is None else self._layout
+        examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
+        config = resolved(config, layout.shape, None if before is None else before.plan.config.machine.threads)
+        plan = Plan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks)
+        if before is not None:
+            check_unchanged(before.plan, plan)
+        with progress(self.verbose) as listen:
+            self._set(labels, layout, (before or Learner(plan)).taught(examples, config, listen))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The most likely class of each example."""
+        scores = self._scores(X)
+        answers: Array = self.classes_[scores.argmax(1).numpy()]
+        return answers
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """The probability of each class of `classes_`, [N, classes]; 0 for classes that were named but not learnt.
+
+        Methods that answer with something else than logits (icarl: similarities) have flatter ones than they should.
+        """
+        chances: npt.NDArray[np.float64] = self._scores(X).double().softmax(1).numpy()
+        return chances
+
+    @property
+    def density_(self) -> float:
+        """Share of the weights (head and biases apart) that are in use."""
+        check_is_fitted(self)
+        return self._learner.density()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything, memory and all, to a file that `load` reads: a safetensors file, never a pickle."""
+        check_is_fitted(self)
+        params = self.get_params(deep=False)
+        if not isinstance(self.random_state, Integral | None):
+            params["random_state"] = self._learner.plan.config.seed
+        names = getattr(self, "feature_names_in_", None)
+        features = None if names is None else tuple(map(str, names))
+        write(Path(path), Saved(params, features, self._labels, self._layout, self._learner))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "ContinualClassifier":
+        """The classifier in a file; what it learns from here on, it learns to the same bits as if never saved."""
+        saved = read(Path(path))
+        try:
+            model = cls(**saved.params)
+        except TypeError as error:
+            raise CheckpointError(f"{str(path)!r} was saved by another version of esacl: {error}.") from None
+        if saved.features is not None:
+            model.feature_names_in_ = np.array(saved.features, dtype=object)
+        model._set(saved.labels, saved.layout, saved.learner)
+        return model
+
+    def _set(self, labels: Labels, layout: Layout, learner: Learner) -> None:
+        self._labels, self._layout, self._learner = labels, layout, learner
+        self.classes_ = labels.values[labels.order]
+        self.n_tasks_ = len(learner.history)
+        self.n_features_in_ = int(np.prod(layout.shape))
+
+    def _scores(self, X: Any) -> Tensor:
+        """A score for each class of `classes_`; −∞ for those not learnt yet."""
+        check_is_fitted(self)
+        x = self._layout.examples(self._array(X, reset=False), self.channels)
+        order = self._labels.order.tolist()
+        unlearnt = torch.tensor([column not in self._learner.seen for column in order])
+        return self._learner.logits(x)[:, order].masked_fill(unlearnt, -torch.inf)
+
+    def _array(self, X: Any, reset: bool) -> Array:
+        """X as a checked array of numbers; names and number of features must be those of before."""
+        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+        array: Array = check_array(X, allow_nd=True, dtype="numeric", estimator=self, input_name="X")
+        if array.ndim == 2 and (reset or self._layout.kind == "features"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        return array
+
+    def _labels_of(self, y: Any, examples: int) -> Array:
+        """y as an array of labels, one for each example."""
+        if y is None:
+            raise InputError("ContinualClassifier requires y to be passed, but the target y is None.")
+        y = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
+        labels: Array = column_or_1d(y, warn=True)
+        if labels.dtype.kind in "fc":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        check_consistent_length(np.empty(examples), labels)
+        if examples < 2:
+            raise InputError(f"n_samples={examples} is too few: a task needs at least 2 examples. Collect some more.")
+        return labels
+
+    def _with_classes(self, labels: Labels, given: Array, classes: Any) -> Labels:
+        """Columns for the labels given, and for the classes that were named."""
+        known = labels.with_new(given, self.max_classes)
+        if classes is None:
+            return known
+        named = column_or_1d(classes)
+        known = known.with_new(named, self.max_classes)
+        strange = np.setdiff1d(given, named).tolist()
+        if strange:
+            raise InputError(f"y has the label {strange[0]!r}, which is not in classes. Add it there, or leave it out.")
+        return known
+
+    def _seed(self) -> int:
+        """The seed of every random choice: the number given, or one drawn now."""
+        given: Any = self.random_state
+        if isinstance(given, Integral):
+            return int(given)
+        if given is None:
+            return int(np.random.default_rng().integers(SEEDS))
+        return int(check_random_state(given).randint(SEEDS))

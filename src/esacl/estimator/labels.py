@@ -1,0 +1,77 @@
+"""Labels of any kind as columns of the head, in the order in which their classes arrive."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from esacl.errors import InputError
+from esacl.types import State
+
+Array = npt.NDArray[Any]
+KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The classes by column: the first `len(values)` of the columns that are set aside."""
+
+    values: Array
+
+    @staticmethod
+    def none() -> "Labels":
+        """No class yet."""
+        return Labels(np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def with_new(self, labels: Array, room: int) -> "Labels":
+        """Columns for those of the labels that have none yet, in sorted order."""
+        found = np.unique(labels)
+        if not len(self):
+            added = Labels(found)
+        elif _kind(found) != _kind(self.values):
+            raise InputError(
+                f"y holds {_kind(found)} such as {found.tolist()[0]!r}, but the labels so far are {_kind(self.values)} "
+                f"such as {self.values.tolist()[0]!r}. Give labels of one kind: 1 and '1' would be two classes."
+            )
+        else:
+            added = Labels(np.concatenate([self.values, found[~np.isin(found, self.values)]]))
+        if len(added) > room:
+            raise InputError(
+                f"there are {len(added)} classes now, but max_classes={room} columns were set aside. Start anew with "
+                f"fit, all examples at hand and max_classes={2 * len(added)} or more: a network that is trained "
+                f"already cannot take further columns."
+            )
+        return added
+
+    def columns_of(self, labels: Array) -> Tensor:
+        """The column of each label; all are known."""
+        order = np.argsort(self.values)
+        return torch.from_numpy(order[np.searchsorted(self.values, labels, sorter=order)])
+
+    @property
+    def order(self) -> Array:
+        """The columns in the order of their sorted labels."""
+        return np.argsort(self.values)
+
+    def state_dict(self) -> State:
+        """Plain values and the type they have."""
+        return {"type": self.values.dtype.str, "values": self.values.tolist()}
+
+    @staticmethod
+    def from_state(state: State) -> "Labels":
+        """Labels of before."""
+        return Labels(np.array(state["values"], dtype=np.dtype(state["type"])))
+
+
+def _kind(labels: Array) -> str:
+    """What kind of thing labels are."""
+    if labels.dtype.kind == "O":
+        numbers = all(isinstance(label, int | float | np.number) for label in labels)
+        return "numbers" if numbers else "texts"
+    return KINDS.get(labels.dtype.kind, "texts")

@@ -1,0 +1,109 @@
+"""A method and its network that learn task after task, without knowing how many will come."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from esacl.assembly import assemble
+from esacl.config import Config
+from esacl.machine import machine
+from esacl.metrics.capacity import overall_density
+from esacl.streams.base import Examples, Stream, Task
+from esacl.streams.inputs import ImageInputs
+from esacl.training.events import Event
+from esacl.training.trainer import Trainer
+from esacl.types import State
+
+UNKNOWN = 2**31  # tasks to come, where nobody knows: no task is the last
+AT_ONCE = 256  # examples that are answered in one call
+Listen = Callable[[Trainer, Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a learner is built from."""
+
+    config: Config  # resolved
+    shape: tuple[int, int, int]
+    inputs: ImageInputs
+    columns: int
+    expected: int | None = None  # number of tasks, if known
+
+    def stream(self, history: tuple[tuple[int, ...], ...], examples: Examples | None = None) -> Stream:
+        """Tasks of these columns, of which only the last has examples; nothing is evaluated.
+
+        Nothing is held out, so that classes of a few examples can be learnt: methods that watch the validation split
+        to know when to stop are shown what they learn from.
+        """
+        kind = torch.float32 if examples is None else examples.x.dtype
+        nothing = Examples(torch.empty(0, *self.shape, dtype=kind), torch.empty(0, dtype=torch.int64))
+        earlier = tuple(Task(index, columns, nothing, nothing, nothing) for index, columns in enumerate(history))
+        last = () if examples is None else (replace(earlier[-1], train=examples, validation=examples),)
+        stages = earlier[: len(earlier) - len(last)] + last
+        return Stream("arrays", tuple(map(str, range(self.columns))), (), stages, self.inputs)
+
+
+class Learner:
+    """Never changes: to learn a task gives another learner, so that a failure or an interruption costs nothing."""
+
+    def __init__(self, plan: Plan, history: tuple[tuple[int, ...], ...] = (), state: State | None = None) -> None:
+        self.plan = plan
+        self.history = history  # columns of the classes of each task
+        self._trainer: Trainer | None = None
+        if state is not None:
+            with machine(plan.config.machine) as device:
+                self._trainer = assemble(plan.config, plan.stream(history), device, self._tasks)
+                self._trainer.load_state_dict(state)
+
+    def __reduce__(self) -> tuple[type["Learner"], tuple[Plan, tuple[tuple[int, ...], ...], State | None]]:
+        return Learner, (self.plan, self.history, self.state_dict())
+
+    @property
+    def _tasks(self) -> int:
+        return UNKNOWN if self.plan.expected is None else self.plan.expected
+
+    @property
+    def seen(self) -> set[int]:
+        """Columns of all classes that were learnt."""
+        return {column for columns in self.history for column in columns}
+
+    def taught(self, examples: Examples, config: Config, listen: Listen | None = None) -> "Learner":
+        """This learner after one more task."""
+        plan = replace(self.plan, config=config)
+        history = (*self.history, tuple(sorted(set(examples.y.tolist()))))
+        pupil = Learner(plan, history)
+        with machine(config.machine) as device:
+            trainer = assemble(config, plan.stream(history, examples), device, self._tasks)
+            if self._trainer is not None:
+                trainer.load_state_dict(
+                    deepcopy(self._trainer.state_dict())
+                )  # parts may go on with what they are given
+            for event in trainer.run():
+                if listen is not None:
+                    listen(trainer, event)
+        trainer.stream = plan.stream(history)  # the examples are the caller's: only memories stay
+        pupil._trainer = trainer
+        return pupil
+
+    def logits(self, x: Tensor) -> Tensor:
+        """A score for every column, [N, columns], in batches and without gradients."""
+        assert self._trainer is not None
+        net, readout = self._trainer.net, self._trainer.parts.readout
+        batches = torch.split(x, AT_ONCE)
+        with net.inference("evaluate"):
+            parts = [readout.logits(net, self.plan.inputs.plain(raw.to(net.device)), None) for raw in batches]
+        return torch.cat(parts).cpu()
+
+    def density(self) -> float:
+        """Share of the weights (head and biases apart) that are not zero."""
+        assert self._trainer is not None
+        net = self._trainer.net
+        shares = self._trainer.parts.sparsity.density(net)
+        return overall_density(shares, {name: net.stored[name].numel() for name in shares})
+
+    def state_dict(self) -> State | None:
+        """What it has learnt; None before the first task."""
+        return None if self._trainer is None else self._trainer.state_dict()

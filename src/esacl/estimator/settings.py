@@ -1,0 +1,94 @@
+"""From a classifier's parameters to the settings of a run, and what may change between two tasks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from esacl.config import SLOTS, Config, place_settings
+from esacl.errors import ConfigError, unknown_name
+from esacl.estimator.learner import Plan
+from esacl.machine import resolve_machine
+from esacl.options import check
+from esacl.recipes import check_settings, method, resolve
+from esacl.streams.inputs import ImageInputs
+
+NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "device")
+"""Parameters that are settings of a run under the same name."""
+
+FREE = {"train", "update", "machine"}
+"""Tables that may change from task to task; what else a classifier is made of stays."""
+
+
+RATIO = 0.25
+"""Share of the weights left that a task takes where nobody knows how many will come (docs/estimator.md)."""
+
+
+def settings(params: Mapping[str, Any], seed: int) -> Config:
+    """The run that a classifier's parameters describe; what no classifier can be is refused."""
+    check(params["max_classes"], int, "max_classes", {"low": 1, "high": 1_000_000})
+    check(params["expected_tasks"], int | None, "expected_tasks", {"low": 1, "high": 1_000_000})
+    options = {} if params["options"] is None else params["options"]
+    if not isinstance(options, Mapping) or not all(isinstance(table, Mapping) for table in options.values()):
+        raise ConfigError(
+            f"options = {options!r} is not allowed. Allowed: dicts by slot, such as {{'update': {{'momentum': 0.8}}}}."
+        )
+    for slot in options:
+        if slot not in SLOTS:
+            raise unknown_name("table of options", str(slot), SLOTS)
+    tables: dict[str, Any] = {slot: dict(values) for slot, values in options.items()}
+    place_settings(tables, {"seed": seed, **{name: params[name] for name in NAMED}})
+    config = Config.from_mapping(tables)
+    _check_method(config)
+    if params["expected_tasks"] is None and "quota" in method(config.method).options("sparsity"):
+        config = _with_open_end(config)
+    check_settings(config)
+    return config
+
+
+def _check_method(config: Config) -> None:
+    """Refuse methods that need to know more than a classifier is told."""
+    chosen = method(config.method).switched(config.options)
+    if getattr(chosen.part("objective"), "joint", False):
+        raise ConfigError(
+            f"{config.method} learns all tasks at once, but here they arrive one by one. Use another method, such as "
+            f"'esacl-der++'; with all data at hand, fit any method once."
+        )
+    if chosen.needs_task_id:
+        raise ConfigError(
+            f"{config.method} answers with the weights of the task that it is told, but nobody tells predict the task. "
+            f"Use a method without task ids, such as 'esacl-der++'; `esacl run` trains {config.method}."
+        )
+
+
+def _with_open_end(config: Config) -> Config:
+    """The geometric quota where none was asked for: shares of equal size need the number of tasks."""
+    given = config.options.get("sparsity", {})
+    if given.get("quota") == "even":
+        raise ConfigError(
+            "sparsity.quota = 'even' divides the weights by the number of tasks, which is not known. "
+            "Set expected_tasks, or use the quota 'geometric'."
+        )
+    return config.with_options(sparsity={"quota": "geometric", "ratio": RATIO, **given})
+
+
+def resolved(config: Config, shape: tuple[int, int, int], threads: int | None = None) -> Config:
+    """The same with everything spelt out for examples of that shape; `threads` are those of before, if any."""
+    stream = Plan(config, shape, ImageInputs((0.0,), (1.0,)), columns=1).stream(((0,),))
+    whole = resolve(config, stream)
+    machine = replace(whole.machine, threads=threads)
+    return replace(whole, machine=resolve_machine(machine, small=whole.net.backbone == "mlp"))
+
+
+def check_unchanged(before: Plan, now: Plan) -> None:
+    """Refuse to go on with another method, network or memory than a classifier began with."""
+    old, new = (
+        {**plan.config.to_mapping(), "max_classes": plan.columns, "expected_tasks": plan.expected}
+        for plan in (before, now)
+    )
+    for table in sorted({*old, *new} - FREE):
+        if old.get(table) != new.get(table):
+            raise ConfigError(
+                f"{table} was {old.get(table)!r} when this classifier began to learn and is {new.get(table)!r} now. "
+                f"Between tasks only epochs, batch_size, lr, device and options of 'update' may change. "
+                f"Set it back, or start anew with fit."
+            )

@@ -1,0 +1,87 @@
+"""A classifier in a file: safetensors with a JSON tree and a digest, never a pickle."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from esacl.config import Config
+from esacl.errors import CheckpointError, EsaclError
+from esacl.estimator.labels import Labels
+from esacl.estimator.layout import Layout
+from esacl.estimator.learner import Learner, Plan
+from esacl.estimator.settings import resolved
+from esacl.files import write_atomic
+from esacl.training.checkpoint import pack, unpack
+from esacl.version import __version__
+
+FORM = "esacl-classifier-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a fitted classifier is made of."""
+
+    params: dict[str, Any]
+    features: tuple[str, ...] | None  # names of the features, where they had any
+    labels: Labels
+    layout: Layout
+    learner: Learner
+
+
+def write(path: Path, saved: Saved) -> None:
+    """Write a classifier in one step: the file of before or the new one, never half of either."""
+    learner = saved.learner
+    state = {
+        "esacl": __version__,
+        "params": plain(saved.params),
+        "features": saved.features,
+        "labels": saved.labels.state_dict(),
+        "layout": asdict(saved.layout),
+        "config": plain(learner.plan.config.to_mapping()),
+        "columns": learner.plan.columns,
+        "expected": learner.plan.expected,
+        "history": learner.history,
+        "trainer": learner.state_dict(),
+    }
+    try:
+        write_atomic(path, pack(state, FORM))
+    except OSError as error:
+        raise CheckpointError(f"cannot write {str(path)!r}: {error.strerror}. Choose another place.") from None
+
+
+def read(path: Path) -> Saved:
+    """The classifier in a file; anything wrong with the file is a CheckpointError."""
+    remedy = "Give a file that ContinualClassifier.save wrote."
+    try:
+        state = unpack(path, FORM, "saved classifier")
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} {remedy}") from None
+    try:
+        layout = Layout(**state["layout"])
+        config = Config.from_mapping({**state["config"], "machine": _here(state)})
+        config = resolved(config, layout.shape, state["config"]["machine"]["threads"])
+        plan = Plan(config, layout.shape, layout.inputs, state["columns"], state["expected"])
+        learner = Learner(plan, state["history"], state["trainer"])
+        return Saved(state["params"], state["features"], Labels.from_state(state["labels"]), layout, learner)
+    except EsaclError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise CheckpointError(
+            f"the saved classifier {str(path)!r} does not hold what esacl {__version__} expects: {error}. {remedy}"
+        ) from None
+
+
+def _here(state: dict[str, Any]) -> dict[str, Any]:
+    """The machine that it asks for, which need not be the one it was saved on."""
+    return {**state["config"]["machine"], "device": state["params"]["device"]}
+
+
+def plain(value: Any) -> Any:
+    """Numbers of NumPy as Python's, however deep; everything else as it is."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
