@@ -114,7 +114,12 @@ class Run:
         """Write weights, results and report of a trained run."""
         net, parts = self.trainer.net, self.trainer.parts
         state = net.model.state_dict() if parts.sparsity.needs_task_id else net.effective_state()
-        about = {"classes": list(self.stream.class_names), "shape": list(self.stream.shape)}
+        about = {
+            "classes": list(self.stream.class_names),
+            "shape": list(self.stream.shape),
+            "tasks": [list(task.classes) for task in self.stream.tasks],
+            "inputs": {**asdict(self.stream.inputs), "bytes": self.stream.tasks[0].train.x.dtype == torch.uint8},
+        }
         beside = {f"sparsity.{name}": value for name, value in parts.sparsity.belongings().items()}
         weights = {**parts.readout.folded(state), **beside}
         self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
@@ -157,7 +162,7 @@ class Run:
             seconds={"total": self._elapsed(), **trainer.seconds},
             peak_memory_bytes=self._peak_memory(),
             footprint_bytes=footprint(net, meter.largest_step),
-            measured_capacity=measured_capacity(density, sizes, sparsity.masks(net)),
+            measured_capacity=measured_capacity(density, sizes, sparsity.masks(net), sparsity.belongings()),
             remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
             task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
             pruning_drop=self._pruning_drop(matrix),

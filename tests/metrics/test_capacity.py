@@ -40,5 +40,7 @@ def test_measured_capacity_is_values_at_their_density_and_coded_masks_over_all_w
     code = encode(torch.cat([entries.flatten() for entries in mask.values()]))
     assert measured_capacity(density, sizes, [mask]) == pytest.approx(density + code.size / (32 * 1407))
     assert measured_capacity(density, sizes, [mask, mask]) == pytest.approx(density + 2 * code.size / (32 * 1407))
+    beside = {"norms.0.bias": torch.zeros(14), "owners": torch.zeros(5, dtype=torch.uint8)}
+    assert measured_capacity(0.5, sizes, [], beside) == pytest.approx(0.5 + 14 / 1407)
     assert measured_capacity(1.0, sizes, []) == 1.0
     assert measured_capacity(1.0, {}, []) == 1.0

@@ -233,13 +233,17 @@ def test_density_is_what_any_task_uses_and_there_is_a_mask_for_each(method: str)
 def test_statistics_are_taken_from_the_task_alone_and_only_where_it_has_its_own(
     method: str, norms: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[int] = []
+    seen: list[Tensor] = []
 
     def note(net: Network, batches: Iterable[Tensor]) -> None:
-        seen.append(sum(map(len, batches)))
+        seen.append(torch.cat(list(batches)))
 
     monkeypatch.setattr(base, "recalibrate", note)
-    training = finish(isolated(method, epochs=1, norms=norms, recalibrate="task"))
-    sizes = [len(task.train) for task in training.stream.tasks]
-    assert seen == (sizes if norms == "own" else sizes[:1])
+    monkeypatch.setitem(METHODS, "both", combine("both", METHODS[method], ER))  # with a memory of other tasks
+    sparsity = {"head": "shared", "norms": norms, "recalibrate": "task"}
+    training = finish(trainer("both", {**OPTIONS[method], "objective": {"buffer": 20}, "sparsity": sparsity}))
+    tasks = training.stream.tasks if norms == "own" else training.stream.tasks[:1]
+    for task, looked in zip(tasks, seen, strict=True):
+        expected = training.stream.inputs.plain(task.train.x)
+        assert sorted(looked.flatten(1).tolist()) == sorted(expected.flatten(1).tolist())
     assert training.net.frozen_statistics == (norms == "first")

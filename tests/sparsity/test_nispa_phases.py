@@ -110,6 +110,17 @@ def test_units_are_chosen_by_their_activation_and_edges_follow() -> None:
     assert int(made.stable["layers.8"].sum()) < 32
 
 
+def test_when_the_share_has_fallen_to_0_what_was_chosen_last_stays() -> None:
+    net = network("mlp", 16)
+    made = part(net, phase_epochs=1, steps=2, tolerance=100)
+    task, chosen = of("mlp").tasks[0], []
+    for _ in range(3):
+        made.end_phase(net, task, Phase("fit", 1))
+        chosen.append((copied(made.stable), copied(made.wiring.live), weights(net)))
+    assert 0 < int(chosen[0][0]["first"].sum()) < 16
+    assert all(same(one, first) for later in chosen[1:] for one, first in zip(later, chosen[0]))
+
+
 def test_activation_of_earlier_tasks_units_counts_towards_the_share() -> None:
     net = network("mlp", 16)
     made = part(net)

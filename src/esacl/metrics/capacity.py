@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from esacl.sparsity.masks import encode
 from esacl.types import Params
@@ -32,12 +33,18 @@ def capacity(density: float, tasks: int, stores_masks: bool) -> float:
     return density + ((1 - MASK_COMPRESSION) * tasks / BITS if stores_masks else 0.0)
 
 
-def measured_capacity(density: float, sizes: Mapping[str, int], masks: Sequence[Params]) -> float:
-    """Bits of the values that are used and of the masks, Huffman-coded over 7-bit symbols, over those of all weights.
+def measured_capacity(
+    density: float, sizes: Mapping[str, int], masks: Sequence[Params], beside: Mapping[str, Tensor] | None = None
+) -> float:
+    """Bits of what must be stored over those of all prunable weights.
+
+    The values that are used, the masks, Huffman-coded over 7-bit symbols, and of what stands `beside` them the numbers:
+    biases and normalisation that tasks have of their own.
 
     >>> measured_capacity(0.5, {"a": 100}, [])
     0.5
     """
     weights = sum(sizes.values())
-    coded = [encode(torch.cat([mask[name].flatten() for name in sizes])).size for mask in masks]
-    return density + sum(coded) / (BITS * weights) if weights else 1.0
+    coded = sum(encode(torch.cat([mask[name].flatten() for name in sizes])).size for mask in masks)
+    numbers = sum(BITS * value.numel() for value in (beside or {}).values() if value.is_floating_point())
+    return density + (coded + numbers) / (BITS * weights) if weights else 1.0

@@ -16,7 +16,7 @@ class AdamOptions:
     """Settings of Adam: WSN's authors train with 0.001, lowered on plateaus."""
 
     lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
-    schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each task")
+    schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
 
 
 class AdamUpdate(UpdateRule):

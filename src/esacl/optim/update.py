@@ -20,7 +20,7 @@ class SgdOptions:
     lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
     momentum: float = option(0.9, "momentum", low=0, high=0.999)
     weight_decay: float = option(0.0, "weight decay", low=0, high=1_000_000)
-    schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each task")
+    schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
 
 
 class UpdateRule(Part):

@@ -136,7 +136,10 @@ class Nispa(SparsityStrategy):
 
     def _choose(self, net: Network, task: Task) -> None:
         """Stable units of this phase, and edges that suit them; where there is no room for those, none of it."""
-        share = 0.5 * (1 + cos(pi * self.done / (self.options.steps or self.phases + 1)))
+        steps = self.options.steps or self.phases + 1
+        if self.done >= steps:  # a share of 0 would leave the task without units, and further on the cosine rises again
+            return
+        share = 0.5 * (1 + cos(pi * self.done / steps))
         readers = [layer for layer in self.wiring.layers if layer.reads != IMAGE]
         chosen = dict(self.held)
         for group, seen in mean_activity(net, readers, self._glimpses(task)).items():
