@@ -30,8 +30,8 @@ bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, 
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/layout.py
 
-study-%: $(VENV)/.runtime ## train the rows of recipes/NAME.toml, as far as they are missing, and tabulate them
-	$(BIN)/python benchmarks/study.py recipes/$*.toml
+study-%: $(VENV)/.dev ## train the rows of recipes/NAME.toml, as far as they are missing, and tabulate them
+	$(BIN)/esacl grid recipes/$*.toml --out runs/studies/$*
 
 bench-step: $(VENV)/.dev ## measure what a step of EsaCL costs against dense SGD and full SAM
 	$(BIN)/python benchmarks/step_cost.py

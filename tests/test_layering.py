@@ -9,7 +9,7 @@ import esacl
 
 ROOT = Path(esacl.__file__).parent
 LAYERS = [
-    {"errors", "options", "ranking", "presets", "rng", "types", "files", "version"},
+    {"errors", "options", "ranking", "presets", "rng", "types", "files", "version", "paper"},
     {"config"},
     {"machine", "streams"},
     {"nets"},
@@ -20,7 +20,11 @@ LAYERS = [
     {"artifacts"},
     {"report"},
     {"recipes"},
+    {"assembly"},
     {"runner"},
+    {"grid", "landscape"},
+    {"estimator"},
+    {"deploy"},
     {"__init__"},
     {"cli"},
     {"__main__"},

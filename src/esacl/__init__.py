@@ -8,6 +8,7 @@ from esacl.version import __version__
 if TYPE_CHECKING:
     from esacl.artifacts import Results
     from esacl.config import Config
+    from esacl.deploy import load_sparse
     from esacl.errors import EsaclError
     from esacl.estimator import ContinualClassifier
     from esacl.optim.frank_wolfe import FrankWolfe
@@ -25,6 +26,7 @@ __all__ = [
     "Stream",
     "__version__",
     "from_arrays",
+    "load_sparse",
     "open_stream",
     "resume",
     "run",
@@ -39,6 +41,7 @@ _HOMES = {
     "Results": "artifacts",
     "Stream": "streams",
     "from_arrays": "streams",
+    "load_sparse": "deploy",
     "open_stream": "streams",
     "resume": "runner",
     "run": "runner",

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from cyclopts import App
 
 from esacl.cli.data import check_command, get_command
+from esacl.cli.export import export_command
+from esacl.cli.grid import grid_command
+from esacl.cli.inspect import inspect_command
+from esacl.cli.landscape import landscape_command
+from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, report_command, streams_command
+from esacl.cli.predict import predict_command
 from esacl.cli.run import STATUS, resume_command, run_command
+from esacl.cli.table import table_command
 from esacl.errors import EsaclError
 from esacl.version import __version__
 
@@ -23,6 +30,13 @@ app = App(
 app.command(run_command, name="run")
 app.command(resume_command, name="resume")
 app.command(report_command, name="report")
+app.command(grid_command, name="grid")
+app.command(table_command, name="table")
+app.command(landscape_command, name="landscape")
+app.command(inspect_command, name="inspect")
+app.command(predict_command, name="predict")
+app.command(learn_command, name="learn")
+app.command(export_command, name="export")
 app.command(methods_command, name="methods")
 app.command(streams_command, name="streams")
 data = App(name="data", help="Download data sets and check what is there.")

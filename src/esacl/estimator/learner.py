@@ -15,7 +15,7 @@ from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import Event
 from esacl.training.trainer import Trainer
-from esacl.types import State
+from esacl.types import Params, State
 
 UNKNOWN = 2**31  # tasks to come, where nobody knows: no task is the last
 AT_ONCE = 256  # examples that are answered in one call
@@ -96,6 +96,12 @@ class Learner:
         with net.inference("evaluate"):
             parts = [readout.logits(net, self.plan.inputs.plain(raw.to(net.device)), None) for raw in batches]
         return torch.cat(parts).cpu()
+
+    def weights(self) -> Params:
+        """The model's state as it answers, with a head that gives the readout's answers: for use elsewhere."""
+        assert self._trainer is not None
+        state = self._trainer.parts.readout.folded(self._trainer.net.effective_state())
+        return {name: value.detach().cpu() for name, value in state.items()}
 
     def density(self) -> float:
         """Share of the weights (head and biases apart) that are not zero."""

@@ -1,6 +1,6 @@
 """The figures of a run that summaries compare, and how a column of them is written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esacl.report.groups import Spread, spread
@@ -34,6 +34,36 @@ FIGURES = (
     Figure("", "Capacity", "share", lambda run: run.capacity),
     Figure("", "Time", "seconds", lambda run: run.seconds.total),
 )
+"""What every summary shows."""
+
+ALL_FIGURES = (
+    *FIGURES,
+    Figure("", "Training", "seconds", lambda run: run.seconds.train),
+    Figure("", "Density", "share", lambda run: run.density),
+    Figure("Capacity", "measured", "share", lambda run: run.measured_capacity),
+    Figure("", "Footprint", "bytes", lambda run: run.footprint.total),
+    Figure("", "Remembered", "bytes", lambda run: run.remembered_bytes),
+)
+"""What a table in a file has room for."""
+
+NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
+    "task_il": lambda run: run.accuracy.task_il,
+    "class_il": lambda run: run.accuracy.class_il,
+    "forgetting_task_il": lambda run: run.forgetting.task_il,
+    "forgetting_class_il": lambda run: run.forgetting.class_il,
+    "density": lambda run: run.density,
+    "capacity": lambda run: run.capacity,
+    "measured_capacity": lambda run: run.measured_capacity,
+    "flops_paper": lambda run: run.flops.paper,
+    "flops_sparse": lambda run: run.flops.sparse,
+    "flops_executed": lambda run: run.flops.executed,
+    "seconds_train": lambda run: run.seconds.train,
+    "seconds_total": lambda run: run.seconds.total,
+    "peak_memory_bytes": lambda run: run.peak_memory_bytes,
+    "footprint_bytes": lambda run: run.footprint.total,
+    "remembered_bytes": lambda run: run.remembered_bytes,
+}
+"""The same for programs: shares, FLOPs, seconds and bytes, under names that stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +96,9 @@ class Column:
         return self.scale(max(means) if self.figure.high_is_good else min(means))
 
 
-def columns(records: Sequence[RunRecord]) -> list[Column]:
+def columns(records: Sequence[RunRecord], figures: Sequence[Figure] = FIGURES) -> list[Column]:
     """Every figure, in a unit that suits these runs; the three kinds of FLOPs share theirs."""
     values: dict[Kind, list[float | None]] = {}
-    for figure in FIGURES:
+    for figure in figures:
         values.setdefault(figure.kind, []).extend(figure.of(record) for record in records)
-    return [Column(figure, scale_for(figure.kind, values[figure.kind])) for figure in FIGURES]
+    return [Column(figure, scale_for(figure.kind, values[figure.kind])) for figure in figures]

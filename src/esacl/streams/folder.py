@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,25 +28,44 @@ def read(path: Path, size: int, progress: Progress | None = None) -> Source:
     train_root, test_root = _roots(path)
     names = _class_names(train_root)
     if test_root is None:
-        everything, broken = _decoded(_listed(train_root, names), size, progress)
+        everything, broken = decoded(_listed(train_root, names), size, size, progress)
         _check_counts(everything, names, least=3, where=train_root, broken=broken)
         train, test = (everything.take(rows) for rows in cut_test(everything.y, len(names)))
     else:
         if _class_names(test_root) != names:
             odd = sorted(set(names) ^ set(_class_names(test_root)))
             raise DataError(f"{str(train_root)!r} and {str(test_root)!r} do not hold the same classes: {odd[0]!r}.")
-        train, broken = _decoded(_listed(train_root, names), size, progress)
-        test, broken_too = _decoded(_listed(test_root, names), size, progress)
+        train, broken = decoded(_listed(train_root, names), size, size, progress)
+        test, broken_too = decoded(_listed(test_root, names), size, size, progress)
         _check_counts(train, names, least=2, where=train_root, broken=broken)
         _check_counts(test, names, least=1, where=test_root, broken=broken_too)
-        broken = [*broken, *broken_too]
+        broken = {**broken, **broken_too}
     if broken:
         warnings.warn(
-            f"{len(broken)} image files in {str(path)!r} could not be read and were left out, such as {broken[0]}.",
+            f"{len(broken)} image files in {str(path)!r} could not be read and were left out, such as "
+            f"{_first(broken)}.",
             stacklevel=2,
         )
     inputs = measured_inputs(train.x, padding=max(1, size // 8), flip=True)
     return Source(f"folder:{path.resolve().name}", names, train, test, inputs)
+
+
+def read_task(
+    path: Path, height: int, width: int, progress: Progress | None = None
+) -> tuple[tuple[str, ...], Examples, dict[Path, str]]:
+    """All images of a folder as one task: names of its classes, the readable images, and why others are not."""
+    if not path.is_dir():
+        raise DataError(f"there is no folder {str(path)!r}. Give the folder that holds one sub-folder for each class.")
+    for name in ("test", "val"):
+        if (path / "train").is_dir() and (path / name).is_dir():
+            raise DataError(
+                f"{str(path)!r} holds 'train' and {name!r}, which are splits and not classes. "
+                f"Give {str(path / 'train')!r}."
+            )
+    names = _class_names(path, least=1)
+    examples, broken = decoded(_listed(path, names), height, width, progress)
+    _check_counts(examples, names, least=1, where=path, broken=broken)
+    return names, examples, broken
 
 
 def _roots(path: Path) -> tuple[Path, Path | None]:
@@ -58,43 +77,46 @@ def _roots(path: Path) -> tuple[Path, Path | None]:
     return (path / "train" if only_train else path), None
 
 
-def _class_names(root: Path) -> tuple[str, ...]:
+def _class_names(root: Path, least: int = 2) -> tuple[str, ...]:
     names = sorted(child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
-    if len(names) < 2:
+    if len(names) < least:
         found = f"only {names[0]!r}" if names else "no sub-folder"
         raise DataError(
-            f"{str(root)!r} does not hold at least 2 classes but {found}. Put the images of each class into a "
+            f"{str(root)!r} does not hold at least {least} classes but {found}. Put the images of each class into a "
             "sub-folder of its own."
         )
     return tuple(names)
 
 
+def image_files(folder: Path) -> list[Path]:
+    """Every image file below a folder, sorted by name."""
+    found = [
+        Path(place, file)
+        for place, _, inside in os.walk(folder)
+        for file in inside
+        if file.lower().endswith(SUFFIXES) and not file.startswith(".") and Path(place, file).is_file()
+    ]
+    return sorted(found, key=Path.as_posix)
+
+
 def _listed(root: Path, names: Sequence[str]) -> list[tuple[Path, int]]:
     """Every image file with its class, sorted by class and name."""
-    files = []
-    for label, name in enumerate(names):
-        found = [
-            Path(folder, file)
-            for folder, _, inside in os.walk(root / name)
-            for file in inside
-            if file.lower().endswith(SUFFIXES) and not file.startswith(".") and Path(folder, file).is_file()
-        ]
-        files += [(file, label) for file in sorted(found, key=Path.as_posix)]
-    return files
+    return [(file, label) for label, name in enumerate(names) for file in image_files(root / name)]
 
 
-def _decoded(files: Sequence[tuple[Path, int]], size: int, progress: Progress | None) -> tuple[Examples, list[str]]:
-    """The readable images, and a line on each of the others."""
-    pixels = np.empty((len(files), 3, size, size), np.uint8)
+def decoded(
+    files: Sequence[tuple[Path, int]], height: int, width: int, progress: Progress | None = None
+) -> tuple[Examples, dict[Path, str]]:
+    """The readable ones of these files with their labels, and why each of the others is not."""
+    pixels = np.empty((len(files), 3, height, width), np.uint8)
     broken: dict[int, str] = {}
 
     def decode(rows: Sequence[int]) -> None:
         for row in rows:
-            file = files[row][0]
             try:
-                pixels[row] = decode_resized(file.read_bytes(), size).transpose(2, 0, 1)
+                pixels[row] = decode_resized(files[row][0].read_bytes(), height, width).transpose(2, 0, 1)
             except (DataError, OSError) as error:
-                broken[row] = f"{str(file)!r} ({error})"
+                broken[row] = str(error)
 
     in_threads(decode, range(len(files)), progress)
     labels = torch.tensor([label for _, label in files], dtype=torch.int64)
@@ -103,14 +125,21 @@ def _decoded(files: Sequence[tuple[Path, int]], size: int, progress: Progress | 
         examples = examples.take(
             torch.tensor([row for row in range(len(files)) if row not in broken], dtype=torch.int64)
         )
-    return examples, [broken[row] for row in sorted(broken)]
+    return examples, {files[row][0]: broken[row] for row in sorted(broken)}
 
 
-def _check_counts(examples: Examples, names: Sequence[str], least: int, where: Path, broken: Sequence[str]) -> None:
+def _first(broken: Mapping[Path, str]) -> str:
+    file, reason = next(iter(broken.items()))
+    return f"{str(file)!r} ({reason})"
+
+
+def _check_counts(
+    examples: Examples, names: Sequence[str], least: int, where: Path, broken: Mapping[Path, str]
+) -> None:
     counts = torch.bincount(examples.y, minlength=len(names)).tolist()
     for name, count in zip(names, counts):
         if count < least:
-            damage = f" ({len(broken)} files could not be read, such as {broken[0]})" if broken else ""
+            damage = f" ({len(broken)} files could not be read, such as {_first(broken)})" if broken else ""
             raise DataError(
                 f"class {name!r} in {str(where)!r} has {count} readable images{damage}, but at least {least} are "
                 f"needed. Add images to it or remove that sub-folder."

@@ -29,12 +29,13 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
         return _pixels(_rgb(image))
 
 
-def decode_resized(data: bytes, size: int) -> npt.NDArray[np.uint8]:
-    """Any image file as [size, size, 3]: upright, and on white where it is transparent."""
+def decode_resized(data: bytes, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Any image file as [height, width, 3]: upright, and on white where it is transparent."""
+    longer = 2 * max(height, width)
     with _opened(data) as image:
-        image.draft(None, (2 * size, 2 * size))  # a large JPEG is decoded no finer than needed
+        image.draft(None, (longer, longer))  # a large JPEG is decoded no finer than needed
         ImageOps.exif_transpose(image, in_place=True)
-        return _pixels(_rgb(image).resize((size, size), Image.Resampling.BILINEAR))
+        return _pixels(_rgb(image).resize((width, height), Image.Resampling.BILINEAR))
 
 
 @contextmanager

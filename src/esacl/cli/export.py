@@ -1,0 +1,40 @@
+"""`esacl export`: a trained model as a file for elsewhere."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from rich.console import Console
+
+from esacl.cli.flags import OUTPUT, described
+from esacl.cli.inspect import Model
+from esacl.cli.predict import Task
+from esacl.cli.run import STATUS
+from esacl.deploy import open_model
+from esacl.deploy.graph import write_onnx
+from esacl.deploy.weights import write_export
+
+TEXT = Console()
+
+
+def export_command(
+    model: Model,
+    /,
+    *,
+    format: Annotated[
+        Literal["safetensors", "onnx", "torch"],
+        described("safetensors: sparse weights; onnx: a graph for any runtime; torch: a plain state dict", OUTPUT),
+    ],
+    out: Annotated[Path, described("file to write", OUTPUT, name=["--out", "-o"])],
+    task: Task = None,
+) -> None:
+    """Write a trained model to a file: small, or for use without this library.
+
+    Example: esacl export animals.esacl --format onnx --out animals.onnx
+    """
+    opened = open_model(model).for_task(task)
+    if format == "onnx":
+        with STATUS.status("building the graph (some seconds)"):
+            write_onnx(out, opened)
+    else:
+        write_export(out, opened, sparse=format == "safetensors")
+    TEXT.print(f"{out}: {out.stat().st_size:,} bytes", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,70 @@
+"""`esacl landscape`: how flat the loss is around a trained network, and what pruning does there."""
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from esacl.cli.flags import OUTPUT, described
+from esacl.cli.progress import counting_progress
+from esacl.cli.run import STATUS
+from esacl.files import write_atomic
+from esacl.landscape import Landscape, draw, landscape
+
+TEXT = Console()
+
+
+def landscape_command(
+    *directories: Annotated[Path, Parameter(help="finished runs, such as one of EsaCL and one of its dense base")],
+    out: Annotated[Path | None, described("the picture: .png, .svg or .pdf", OUTPUT, name=["--out", "-o"])] = None,
+    steps: Annotated[int, Parameter(help="points along each direction", validator=Number(gte=3, lte=201))] = 17,
+    examples: Annotated[int, Parameter(help="training images the loss is taken on", validator=Number(gte=2))] = 512,
+    rho: Annotated[float, Parameter(help="radius of the sharpness", validator=Number(gt=0))] = 0.05,
+    sparsity: Annotated[
+        float, Parameter(help="share of zeros that a dense network is pruned to", validator=Number(gte=0, lt=1))
+    ] = 0.8,
+    json: Annotated[bool, described("print the figures as JSON", OUTPUT, negative="")] = False,
+) -> None:
+    """Draw the loss around trained networks: on the way to the pruned point, across it, and how sharp it is.
+
+    Example: esacl landscape runs/esacl runs/dense -o landscape.png
+
+    The way starts at the weights before the last pruning and ends at the pruned ones; a dense network is pruned in
+    one shot by magnitude. Numbers are written beside the picture, as JSON.
+    """
+    found = [_measure(each, steps, examples, rho, sparsity) for each in directories]
+    place = out or directories[0] / "landscape.png"
+    draw(found, place)
+    document = json_text.dumps([each.to_json() for each in found], indent=1)
+    write_atomic(place.with_suffix(".json"), document.encode())
+    if json:
+        print(document)
+    else:
+        _tell(found)
+        STATUS.print(f"picture: {place}", soft_wrap=True)
+
+
+def _measure(directory: Path, steps: int, examples: int, rho: float, sparsity: float) -> Landscape:
+    with counting_progress(STATUS, f"loss around {directory}") as progress:
+        return landscape(directory, steps, examples, rho, sparsity, progress)
+
+
+def _tell(found: list[Landscape]) -> None:
+    table = Table(title="Around the trained weights", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("run", "loss", "pruned", "sparsity", "sharpness", "pruned"):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
+    for each in found:
+        table.add_row(
+            f"{each.method}, seed {each.seed}",
+            f"{each.loss:.4f}",
+            f"{each.pruned_loss:.4f}",
+            f"{each.sparsity:.1%}",
+            f"{each.sharpness:.4f}",
+            f"{each.pruned_sharpness:.4f}",
+        )
+    TEXT.print(table)

@@ -1,0 +1,118 @@
+"""`esacl learn`: a saved model learns the images of a folder, as one more task."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+from rich.console import Console
+
+from esacl.cli.flags import OUTPUT, described
+from esacl.cli.predict import SHOWN
+from esacl.cli.progress import counting_progress
+from esacl.cli.run import STATUS
+from esacl.deploy.learning import SIZE, Lesson, lesson, open_classifier
+from esacl.errors import ConfigError
+from esacl.estimator import ContinualClassifier
+from esacl.estimator.settings import settings
+
+TEXT = Console()
+NEW = Group("For a new model only", sort_key=1)
+
+
+def learn_command(
+    model: Annotated[Path, Parameter(help="file of a saved classifier; a new one is made with --method")],
+    folder: Annotated[Path, Parameter(help="folder that holds one sub-folder of images for each class")],
+    /,
+    *,
+    out: Annotated[
+        Path | None, described("file to write [default: the model itself is replaced]", OUTPUT, name=["--out", "-o"])
+    ] = None,
+    epochs: Annotated[int | None, Parameter(help="epochs of this and later tasks [default: as before, 10]")] = None,
+    method: Annotated[str | None, described("method of the new model: see `esacl methods`", NEW)] = None,
+    sparsity: Annotated[float | None, described("share of zeros [default: the method's own]", NEW)] = None,
+    buffer: Annotated[int | None, described("images that it remembers [default: the method's own]", NEW)] = None,
+    expected_tasks: Annotated[int | None, described("how many tasks there will be, if known", NEW)] = None,
+    max_classes: Annotated[int | None, described("classes there will ever be, at most [default: 100]", NEW)] = None,
+    image_size: Annotated[
+        int | None, described(f"images are resized to this [default: {SIZE}]", NEW, validator=Number(gte=4, lte=512))
+    ] = None,
+    backbone: Annotated[str | None, described("auto, mlp, cnn, resnet10 or resnet18 [default: auto]", NEW)] = None,
+    width: Annotated[int | None, described("how wide the network is [default: the backbone's own]", NEW)] = None,
+    seed: Annotated[int | None, described("a number for the same result every time", NEW)] = None,
+) -> None:
+    """Teach a saved model the images of a folder: new classes, more images of old ones, or both.
+
+    Example: esacl learn animals.esacl week-1/ --method esacl-der++ ; then esacl learn animals.esacl week-2/
+
+    The file is replaced when the task is learnt; until then, and if it fails or is interrupted, it stays as it was.
+    """
+    fresh: dict[str, Any] = {
+        "sparsity": sparsity,
+        "buffer": buffer,
+        "expected_tasks": expected_tasks,
+        "max_classes": max_classes,
+        "backbone": backbone,
+        "width": width,
+        "random_state": seed,
+    }
+    opened = open_classifier(model, method)
+    place = out or model
+    _check_place(place)
+    given = {name: value for name, value in fresh.items() if value is not None}
+    if opened is None:
+        learner = ContinualClassifier(str(method), channels="first", **given)
+    else:
+        _check_none_given({**given, **({} if image_size is None else {"image_size": image_size})})
+        learner = opened
+    if epochs is not None:
+        learner.set_params(epochs=epochs)
+    settings(learner.get_params(deep=False), seed=0)  # what cannot be is refused before a large folder is read
+    with counting_progress(STATUS, "reading images") as reading:
+        taught = lesson(folder, None if opened is None else model, image_size or SIZE, reading)
+    _warn(taught)
+    before = set() if opened is None else set(learner.classes_.tolist())
+    learner.set_params(verbose=STATUS.is_terminal)
+    learner.partial_fit(taught.x, taught.y).set_params(verbose=False)
+    learner.save(place)
+    _tell(learner, taught, before, place)
+
+
+def _check_place(place: Path) -> None:
+    """Refuse a place that cannot be written to before anything is learnt."""
+    if place.is_dir() or not place.parent.is_dir():
+        problem = "is a directory" if place.is_dir() else "is in a folder that does not exist"
+        raise ConfigError(f"{str(place)!r} {problem}, so no model can be written there. Name a file.")
+
+
+def _check_none_given(given: dict[str, Any]) -> None:
+    """Refuse settings that a model keeps from its first task on."""
+    for name, value in given.items():
+        flag = "--seed" if name == "random_state" else f"--{name.replace('_', '-')}"
+        raise ConfigError(
+            f"{flag} = {value} was given, but a model keeps that from its first task on. Leave it out, or start a new "
+            f"model with --method in a file that does not exist yet."
+        )
+
+
+def _warn(taught: Lesson) -> None:
+    if taught.broken:
+        lines = [f"  {path}: {reason}" for path, reason in list(taught.broken.items())[:SHOWN]]
+        total = len(taught.y) + len(taught.broken)
+        told = [f"{len(taught.broken)} of {total} images could not be read and were left out, such as:", *lines]
+        STATUS.print("\n".join(told), style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place: Path) -> None:
+    seen = sorted(set(taught.y.tolist()))
+    new = [name for name in seen if name not in before]
+    kinds = f"{len(new)} new classes" + (f" and {len(seen) - len(new)} old ones" if len(seen) > len(new) else "")
+    told = (
+        f"task {learner.n_tasks_}: {kinds} from {len(taught.y)} images. {place} knows {len(learner.classes_)} classes "
+        f"and uses {learner.density_:.1%} of its weights."
+    )
+    TEXT.print(told, markup=False, highlight=False, soft_wrap=True)
+    expected = learner.expected_tasks
+    if expected is not None and learner.n_tasks_ > expected:
+        note = f"note: {expected} tasks were expected, so a method that shares out its weights had none left for this."
+        STATUS.print(note, markup=False, highlight=False, soft_wrap=True)

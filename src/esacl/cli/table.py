@@ -1,0 +1,50 @@
+"""`esacl table`: what came of many runs, in the format that is needed."""
+
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from esacl.cli.flags import OUTPUT, described
+from esacl.files import write_atomic
+from esacl.grid.tables import found_lines
+from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
+from esacl.report.sheet import numbers, sheets
+
+TEXT = Console()
+WIDTH = 200  # of a table for a terminal that goes into a file
+
+
+def table_command(
+    directories: Annotated[list[Path], Parameter(help="folders of grids or runs", negative="")],
+    /,
+    *,
+    paper: Annotated[bool, described("put the paper's numbers beside the measured ones", OUTPUT, negative="")] = False,
+    format: Annotated[
+        Literal["rich", "markdown", "latex", "csv"],
+        described("rich: the main figures for a terminal; the others have all of them [default: rich]", OUTPUT),
+    ] = "rich",
+    out: Annotated[
+        Path | None, described("file to write [default: the terminal]", OUTPUT, name=["--out", "-o"])
+    ] = None,
+) -> None:
+    """Compare the runs of a grid, or any others: mean and spread over seeds, the best in bold, and the scale."""
+    lines = found_lines(directories)
+    if format == "rich" and out is None:
+        TEXT.print(as_rich(sheets(lines, paper, everything=False)))
+        return
+    if format == "csv":
+        text = as_csv(numbers(lines, paper))
+    elif format == "rich":
+        drawn = StringIO()
+        Console(file=drawn, width=WIDTH).print(as_rich(sheets(lines, paper, everything=False)))
+        text = drawn.getvalue()
+    else:
+        text = (as_markdown if format == "markdown" else as_latex)(sheets(lines, paper))
+    if out is None:
+        print(text, end="")
+        return
+    write_atomic(out, text)
+    TEXT.print(f"table: {out.resolve()}", markup=False, soft_wrap=True)

@@ -1,0 +1,141 @@
+"""A trained network with all that is needed to use it, wherever it came from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from esacl.deploy.tasks import own_weights, used
+from esacl.errors import ConfigError, RunError
+from esacl.nets import Model, build_model
+from esacl.nets.partition import partition
+from esacl.types import Params
+
+Label = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What an example is before the network sees it, and the mean and spread of each channel.
+
+    Bytes are images of 0 to 255, whose mean and spread are those of 0 to 1. Images of floats and features have the
+    scale that they were learnt in.
+    """
+
+    kind: Literal["bytes", "floats", "features"]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Weights as they answer: one column of the head for each class that was learnt."""
+
+    kind: Literal["classifier", "run", "export"]
+    method: str
+    backbone: str
+    width: int
+    shape: tuple[int, int, int]
+    scale: Scale
+    classes: tuple[Label, ...]  # by column
+    tasks: tuple[tuple[int, ...], ...]  # columns of each
+    weights: Params
+    beside: Params = field(default_factory=dict)  # masks and normalisation of each task, where a task has its own
+    accuracy: Mapping[str, list[float]] = field(default_factory=dict)  # of each task after the last, where known
+
+    @property
+    def needs_task(self) -> bool:
+        """Whether it can answer only when told the task."""
+        return bool(self.beside)
+
+    @property
+    def prunable(self) -> tuple[str, ...]:
+        """Names of the weights that a method may leave out: all but the head and the biases."""
+        return partition(self._built()).prunable
+
+    def densities(self) -> dict[str, float]:
+        """Share of the weights in use, by layer."""
+        masks = used(self.weights, self.beside, self.prunable)
+        return {name: mask.sum().item() / mask.numel() for name, mask in masks.items()}
+
+    def for_task(self, number: int | None) -> "Trained":
+        """The model as it answers when told that examples are of that task, counted from 1; None: it is not told."""
+        if number is None:
+            if self.needs_task:
+                raise ConfigError(
+                    f"{self.method} answers with other weights for every task, so it must be told the task of the "
+                    f"images. Add --task N, with N from 1 to {len(self.tasks)}; `esacl inspect` says which classes "
+                    f"each has."
+                )
+            return self
+        if not 1 <= number <= len(self.tasks):
+            raise ConfigError(f"there is no task {number}. Allowed: 1 to {len(self.tasks)}.")
+        columns = self.tasks[number - 1]
+        weights = own_weights(self.weights, self.beside, number - 1)
+        accuracy = {name: [shares[number - 1]] for name, shares in self.accuracy.items()}
+        told = replace(self, weights=weights, beside={}, tasks=(columns,), accuracy=accuracy)
+        return told.with_columns(columns)
+
+    def with_columns(self, columns: tuple[int, ...]) -> "Trained":
+        """The same with these columns of the head, in this order."""
+        place = {column: new for new, column in enumerate(columns)}
+        rows = list(columns)
+        head = {name: value[rows] for name, value in self.weights.items() if name.startswith("head.")}
+        return replace(
+            self,
+            classes=tuple(self.classes[column] for column in columns),
+            tasks=tuple(tuple(sorted(place[column] for column in own)) for own in self.tasks),
+            weights={**self.weights, **head},
+        )
+
+    def answering(self) -> "Answering":
+        """The module that turns examples into answers."""
+        model = self._built()
+        try:
+            model.load_state_dict(self.weights)
+        except RuntimeError:
+            raise RunError(
+                f"the weights do not fit a {self.backbone} of width {self.width} with {len(self.classes)} classes: "
+                f"the file is damaged, or of another version of esacl. Train or export the model again."
+            ) from None
+        return Answering(model, self.scale, self.shape).eval()
+
+    def about(self) -> dict[str, Any]:
+        """What others need to know of the weights, as plain values."""
+        return {
+            "method": self.method,
+            "net": {"backbone": self.backbone, "width": self.width},
+            "shape": list(self.shape),
+            "input": asdict(self.scale),
+            "classes": list(self.classes),
+            "tasks": [list(own) for own in self.tasks],
+            "accuracy": dict(self.accuracy),
+        }
+
+    def _built(self) -> Model:
+        return build_model(self.backbone, self.width, self.shape, len(self.classes), seed=0)
+
+
+class Answering(nn.Module):
+    """Normalisation, network, softmax.
+
+    Takes images [N, C, H, W] of 0 to 1 where the model has learnt from bytes; else images, or features [N, D], in the
+    scale that it has learnt from.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: Model, scale: Scale, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.model = model
+        self.shape = shape
+        self.register_buffer("mean", torch.tensor(scale.mean, dtype=torch.float32).view(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(scale.std, dtype=torch.float32).view(1, -1, 1, 1))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities and logits, [N, classes] each."""
+        logits = self.model((x.view(-1, *self.shape) - self.mean) / self.std).logits
+        return logits.softmax(1), logits

@@ -1,0 +1,155 @@
+"""Opening a model: a saved classifier, a finished run, or a file that was exported."""
+
+import json
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from esacl.artifacts import Results, RunDirectory
+from esacl.config import Config
+from esacl.deploy.model import Scale, Trained
+from esacl.deploy.weights import FORM as EXPORTED
+from esacl.deploy.weights import described, read_export
+from esacl.errors import CheckpointError, DataError, RunError
+from esacl.estimator.storage import FORM as CLASSIFIER
+from esacl.estimator.storage import read
+from esacl.streams import open_stream
+from esacl.types import Params
+
+WHAT = "a file of ContinualClassifier.save or `esacl learn`, the directory of a finished run, or an exported file"
+BESIDE = "sparsity."
+
+
+def open_model(path: Path) -> Trained:
+    """The trained model at a path; anything that is none is refused with what it is instead."""
+    if path.is_dir():
+        return _run(RunDirectory(path))
+    form = form_of(path)
+    if form == CLASSIFIER:
+        return _classifier(path)
+    if form == EXPORTED:
+        about, weights = read_export(path)
+        return exported(about, weights)
+    if path.name == "model.safetensors" and (path.parent / "results.json").exists():
+        return _run(RunDirectory(path.parent))
+    raise CheckpointError(f"{str(path)!r} is not a model that esacl knows. Allowed: {WHAT}.")
+
+
+def form_of(path: Path) -> str | None:
+    """What kind of file it says it is; None where it says nothing."""
+    if not path.exists():
+        raise CheckpointError(f"there is no model {str(path)!r}. Give {WHAT}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{str(path)!r} cannot be read as a model: {error}. Give {WHAT}.") from None
+    return metadata.get("format") or described(metadata).get("format")
+
+
+def _classifier(path: Path) -> Trained:
+    """A saved classifier, with the columns of the classes that it has learnt, in the order of `classes_`."""
+    saved = read(path)
+    learner, layout = saved.learner, saved.layout
+    config = learner.plan.config
+    kind = "features" if layout.kind == "features" else "bytes" if layout.stored == "uint8" else "floats"
+    width = config.net.width
+    assert width is not None
+    whole = Trained(
+        kind="classifier",
+        method=config.method,
+        backbone=config.net.backbone,
+        width=width,
+        shape=layout.shape,
+        scale=Scale(kind, layout.mean, layout.std),  # type: ignore[arg-type]
+        classes=tuple(saved.labels.values.tolist()),
+        tasks=learner.history,
+        weights=learner.weights(),
+    )
+    return whole.with_columns(tuple(column for column in saved.labels.order.tolist() if column in learner.seen))
+
+
+def _run(directory: RunDirectory) -> Trained:
+    """A finished run."""
+    config, results = directory.config(), directory.read_results()
+    if results is None:
+        again = quote(str(directory.path))
+        raise RunError(f"the run in {str(directory.path)!r} is not finished. Finish it first: `esacl resume {again}`.")
+    about, tensors = _weights(directory.weights)
+    width = config.net.width
+    assert width is not None  # recorded settings are spelt out
+    shape = about["shape"]
+    return Trained(
+        kind="run",
+        method=results.method,
+        backbone=config.net.backbone,
+        width=width,
+        shape=(shape[0], shape[1], shape[2]),
+        scale=_scale(about, config, directory.path),
+        classes=tuple(about["classes"]),
+        tasks=_tasks(about, results),
+        weights={name: value for name, value in tensors.items() if not name.startswith(BESIDE)},
+        beside={name.removeprefix(BESIDE): value for name, value in tensors.items() if name.startswith(BESIDE)},
+        accuracy={name: rows[-1] for name, rows in results.matrix.items() if rows},
+    )
+
+
+def _weights(path: Path) -> tuple[dict[str, Any], Params]:
+    """The weights of a run and what it wrote about them."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return json.loads(file.metadata()["esacl"]), tensors
+    except (OSError, SafetensorError, TypeError, LookupError, ValueError) as error:
+        raise RunError(
+            f"{str(path)!r} cannot be read: {error}. Run it again with `esacl run --config --overwrite`."
+        ) from None
+
+
+def _tasks(about: dict[str, Any], results: Results) -> tuple[tuple[int, ...], ...]:
+    """Columns of each task; in order of the columns where the run did not write them down."""
+    if "tasks" in about:
+        return tuple(map(tuple, about["tasks"]))
+    ends = accumulate((len(names) for names in results.task_classes), initial=0)
+    return tuple(tuple(range(start, end)) for start, end in pairwise(ends))
+
+
+def _scale(about: dict[str, Any], config: Config, path: Path) -> Scale:
+    """How the run read its examples; from the data themselves where it did not write it down."""
+    if "inputs" in about:
+        told = about["inputs"]
+        bytes_, mean, std = told["bytes"], tuple(told["mean"]), tuple(told["std"])
+    else:
+        try:
+            inputs = open_stream(config.stream, config.seed).inputs
+        except (DataError, ValueError) as error:
+            raise RunError(
+                f"the run in {str(path)!r} does not say how its images were scaled (older versions did not write that "
+                f"down), and its data cannot be looked at again: {error} Run it again."
+            ) from None
+        bytes_, mean, std = True, inputs.mean, inputs.std
+    return Scale("bytes" if bytes_ else "features" if about["shape"][:2] == [1, 1] else "floats", mean, std)
+
+
+def exported(about: dict[str, Any], weights: Params) -> Trained:
+    """A model that was exported."""
+    try:
+        scale, shape = about["input"], about["shape"]
+        return Trained(
+            kind="export",
+            method=about["method"],
+            backbone=about["net"]["backbone"],
+            width=about["net"]["width"],
+            shape=(shape[0], shape[1], shape[2]),
+            scale=replace(Scale(**scale), mean=tuple(scale["mean"]), std=tuple(scale["std"])),
+            classes=tuple(about["classes"]),
+            tasks=tuple(map(tuple, about["tasks"])),
+            weights=weights,
+            accuracy=about["accuracy"],
+        )
+    except (LookupError, TypeError) as error:
+        raise CheckpointError(f"the exported model lacks {error}: it is of another version. Export it again.") from None

@@ -1,0 +1,99 @@
+"""Answers for image files: found, decoded and put to the model in batches."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from esacl.deploy.model import Label, Trained
+from esacl.errors import InputError
+from esacl.streams.folder import decoded, image_files
+from esacl.streams.images import Progress
+
+AT_ONCE = 256  # files that are decoded and answered together
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The most likely classes of an image, best first; or why it could not be read."""
+
+    path: Path
+    best: tuple[tuple[Label, float], ...] = ()
+    problem: str | None = None
+
+
+def answers(
+    model: Trained, paths: Sequence[Path], top: int, progress: Progress = lambda done, total: None
+) -> Iterator[Answer]:
+    """An answer for each file, and for each image in the folders, in their order."""
+    check_reads_images(model)
+    module = model.answering()
+    files, missing = _found(paths)
+    _, height, width = model.shape
+    for start in range(0, len(files), AT_ONCE):
+        batch = files[start : start + AT_ONCE]
+        read, broken = decoded([(path, row) for row, path in enumerate(batch)], height, width)
+        chances: dict[int, Tensor] = {}
+        if len(read):
+            with torch.no_grad():
+                shares, _ = module(to_channels(read.x, model.shape[0]).float() / 255)
+            chances = dict(zip(read.y.tolist(), shares))
+        for row, path in enumerate(batch):
+            if row in chances:
+                yield Answer(path, _best(chances[row], model.classes, top))
+            else:
+                yield Answer(path, problem=broken[path])
+        progress(start + len(batch), len(files))
+    yield from missing
+
+
+def check_reads_images(model: Trained) -> None:
+    """Refuse models that cannot be shown an image file."""
+    if model.scale.kind == "features":
+        raise InputError(
+            f"this model reads {model.shape[-1]} features, not images. Use it in Python, with "
+            f"ContinualClassifier.load(...).predict, or export it."
+        )
+    if model.scale.kind == "floats":
+        raise InputError(
+            "this model has learnt from images of floats, whose scale a file does not tell. Use it in Python, with "
+            "ContinualClassifier.load(...).predict and images scaled as they were; or train it on bytes (uint8)."
+        )
+    if model.shape[0] not in (1, 3):
+        raise InputError(
+            f"this model reads images of {model.shape[0]} channels, but files have 1 or 3. Use it in Python, with "
+            f"ContinualClassifier.load(...).predict."
+        )
+
+
+def _found(paths: Sequence[Path]) -> tuple[list[Path], list[Answer]]:
+    """Files, and images below folders; and what is not there."""
+    files: list[Path] = []
+    missing: list[Answer] = []
+    for path in paths:
+        if path.is_dir():
+            inside = image_files(path)
+            files += inside
+            missing += [] if inside else [Answer(path, problem="a folder without image files")]
+        elif path.exists():
+            files.append(path)
+        else:
+            missing.append(Answer(path, problem="there is no such file"))
+    return list(dict.fromkeys(files)), missing
+
+
+def to_channels(pixels: Tensor, channels: int) -> Tensor:
+    """Colour images as the model reads them; grey by the weights of the eye."""
+    if channels == 3:
+        return pixels
+    grey = [np.asarray(Image.fromarray(image).convert("L")) for image in pixels.permute(0, 2, 3, 1).numpy()]
+    return torch.from_numpy(np.stack(grey)).unsqueeze(1)
+
+
+def _best(chances: Tensor, classes: Sequence[Label], top: int) -> tuple[tuple[Label, float], ...]:
+    values, columns = chances.topk(min(top, len(classes)))
+    return tuple((classes[column], value) for value, column in zip(values.tolist(), columns.tolist()))

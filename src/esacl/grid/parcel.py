@@ -1,0 +1,55 @@
+"""A run on its way between a worker and the client: its files by name, as bytes."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from esacl.artifacts import RunDirectory
+from esacl.errors import RunError
+from esacl.files import write_atomic
+
+Parcel = dict[str, bytes]
+
+# In the order of writing: a checkpoint counts the events before it, and results say that the run is finished.
+ORDER = ("config.toml", "events.jsonl", "checkpoint", "model.safetensors", "report.html", "results.json")
+_CHECKPOINT = re.compile(r"checkpoint/([0-9]{1,12})\.safetensors")
+
+
+def to_continue(directory: RunDirectory) -> Parcel:
+    """What another machine needs to go on: nothing where nothing was saved yet."""
+    numbers = directory.checkpoints.numbers()
+    return _files(directory, ORDER[:2], numbers) if numbers else {}
+
+
+def so_far(directory: RunDirectory) -> Parcel:
+    """The newest checkpoint of a run that is being trained, and what belongs to it."""
+    return _files(directory, ORDER[:2], directory.checkpoints.numbers()[-1:])
+
+
+def whole(directory: RunDirectory) -> Parcel:
+    """A finished run, with the checkpoint of its end."""
+    return _files(directory, [name for name in ORDER if name != "checkpoint"], directory.checkpoints.numbers()[-1:])
+
+
+def unpack(parcel: Mapping[str, bytes], path: Path) -> None:
+    """Write the files of a parcel into a run directory; a crash in between leaves a run that can go on."""
+    directory = RunDirectory(path)
+    for name in sorted(parcel, key=_place):
+        if found := _CHECKPOINT.fullmatch(name):
+            directory.checkpoints.put(int(found[1]), parcel[name])
+        else:
+            write_atomic(path / name, parcel[name])
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Where a file stands in the order of writing, older checkpoints first; a name that no run has is refused."""
+    if found := _CHECKPOINT.fullmatch(name):
+        return ORDER.index("checkpoint"), int(found[1])
+    if name not in ORDER or name == "checkpoint":
+        raise RunError(f"a worker sent a file {name!r}, which no run has. Use workers that you trust.")
+    return ORDER.index(name), 0
+
+
+def _files(directory: RunDirectory, names: list[str] | tuple[str, ...], checkpoints: list[int]) -> Parcel:
+    paths = [*names, *(f"checkpoint/{number:06d}.safetensors" for number in checkpoints)]
+    return {name: (directory.path / name).read_bytes() for name in paths if (directory.path / name).exists()}

@@ -1,0 +1,86 @@
+"""The plan of a grid: every point with every seed, where it belongs, and how far it is."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from esacl.artifacts import RunDirectory
+from esacl.config import Config
+from esacl.errors import ConfigError, unknown_name
+from esacl.files import write_atomic
+from esacl.grid.recipe import Point, Recipe
+
+State = Literal["new", "begun", "changed", "finished"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """One point with one seed: its directory, and beside it what was asked for."""
+
+    point: Point
+    seed: int
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.point.label}, seed {self.seed}"
+
+    @property
+    def directory(self) -> RunDirectory:
+        """Its files."""
+        return RunDirectory(self.path)
+
+    def config(self) -> Config:
+        """Its settings."""
+        return self.point.config(self.seed)
+
+    def beside(self, ending: str) -> Path:
+        """A file that belongs to the run."""
+        return self.path.with_name(f"{self.seed}.{ending}")
+
+    def wish(self) -> str:
+        """What the recipe asks for."""
+        return json.dumps({**self.point.settings, "seed": self.seed}, indent=1, sort_keys=True, default=str) + "\n"
+
+    def state(self) -> State:
+        """How far it is; changed: it was asked for with other settings."""
+        asked = self.beside("asked.json")
+        if not (self.path / "config.toml").exists():
+            return "new"
+        if not asked.exists():
+            raise ConfigError(
+                f"{str(self.path)!r} holds a run that no grid began (there is no {asked.name} beside it). "
+                f"Move it away, or choose another --out."
+            )
+        if asked.read_text(encoding="utf-8") != self.wish():
+            return "changed"
+        return "finished" if self.directory.results.exists() else "begun"
+
+    def claim(self) -> None:
+        """Make its directory that of a run with these settings; a run that is begun stays as it is."""
+        state = self.state()
+        with self.directory.locked():
+            if state == "changed":  # first, so that whatever happens now its results are not taken for the new ones
+                self.directory.begin(self.config(), overwrite=True)
+            if state in ("new", "changed"):
+                write_atomic(self.beside("asked.json"), self.wish())
+            if state == "new":
+                self.directory.begin(self.config())
+
+
+def lay_out(recipe: Recipe, out: Path, seeds: Sequence[int] | None = None) -> list[Cell]:
+    """Every run of a recipe, point by point."""
+    chosen = recipe.seeds if seeds is None else seeds
+    return [Cell(point, seed, out / point.slug / str(seed)) for point in recipe.points for seed in chosen]
+
+
+def missing(cells: Sequence[Cell], only: Sequence[str] = ()) -> list[Cell]:
+    """The runs that are not finished, of these rows or of all."""
+    rows = {cell.point.row for cell in cells}
+    for name in only:
+        if name not in rows:
+            raise unknown_name("row", name, rows)
+    return [cell for cell in cells if cell.point.row in (only or rows) and cell.state() != "finished"]

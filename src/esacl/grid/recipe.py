@@ -1,0 +1,207 @@
+"""The recipe of a grid: rows, axes and seeds in a TOML file, and the points that come of them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from esacl.config import SHORT_NAMES, SLOTS, Config, read_toml, set_option
+from esacl.errors import ConfigError, EsaclError, unknown_name
+from esacl.recipes import check_settings, method
+from esacl.streams import available
+
+LISTS = {"methods": "method", "streams": "stream", "sparsities": "sparsity"}
+"""The short form: lists that are axes of their own, and the setting that each of them moves."""
+
+KINDS: dict[str, type] = {
+    "title": str,
+    "about": str,
+    "seeds": list,
+    "base": dict,
+    "axes": dict,
+    "rows": list,
+    **dict.fromkeys(LISTS, list),
+}
+WORDS: dict[type, str] = {str: "text", list: "a list", dict: "a table"}
+SETTINGS = sorted(SHORT_NAMES.keys() - {"seed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A line of the table: a row at one point of its axes."""
+
+    row: str
+    axes: Mapping[str, Any]
+    settings: Mapping[str, Any]  # by dotted name
+
+    @property
+    def label(self) -> str:
+        """The row's name and where on its axes it is."""
+        return ", ".join([self.row, *(f"{name} {value}" for name, value in self.axes.items())])
+
+    @property
+    def slug(self) -> str:
+        """The label as the name of a folder."""
+        return re.sub(r"[^\w.+=-]+", "-", self.label).strip("-.")
+
+    def config(self, seed: int) -> Config:
+        """The settings of the run with this seed, checked."""
+        tables: dict[str, Any] = {}
+        for path, value in {**self.settings, "seed": seed}.items():
+            set_option(tables, f"{path}={json.dumps(value, ensure_ascii=False, default=str)}")
+        config = Config.from_mapping(tables)
+        check_settings(config)
+        _check_stream(config.stream.name)
+        return config
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a grid compares."""
+
+    title: str
+    about: str
+    seeds: list[int]
+    points: list[Point]
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a file; what cannot be run is told here, before anything starts."""
+    if not path.is_file():
+        raise ConfigError(f"there is no recipe {str(path)!r}. Give a TOML file, such as recipes/digits-bounds.toml.")
+    given = read_toml(path)
+    for name, value in given.items():
+        if name not in KINDS:
+            raise unknown_name("key of the recipe", name, KINDS)
+        if not isinstance(value, KINDS[name]):
+            raise ConfigError(f"{name} = {value!r} is not allowed in a recipe. Allowed: {WORDS[KINDS[name]]}.")
+    rows = given.get("rows") or ([{}] if "methods" in given else [])
+    if not rows:
+        raise ConfigError(f"the recipe {str(path)!r} has no rows. Write methods = [...], or [[rows]] with a name each.")
+    shared = _Shared(
+        _dotted(given.get("base", {}), "base"), given.get("axes", {}), {k: given[k] for k in LISTS if k in given}
+    )
+    points = [point for row in rows for point in _expand(row, shared)]
+    _check(points)
+    return Recipe(given.get("title", path.stem), given.get("about", ""), checked_seeds(given.get("seeds", [0])), points)
+
+
+def checked_seeds(seeds: Sequence[Any]) -> list[int]:
+    """The same seeds, if they are seeds."""
+    if not seeds or any(type(seed) is not int or seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
+        raise ConfigError(f"seeds = {seeds!r} is not allowed. Allowed: different whole numbers of at least 0.")
+    return list(seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What a recipe says of all rows."""
+
+    base: Mapping[str, Any]  # by dotted name
+    axes: Mapping[str, Any]
+    lists: Mapping[str, Any]  # of the short form
+
+
+def _check_stream(name: str) -> None:
+    """Refuse a stream that no worker can open by its name."""
+    names = [info.name for info in available()]
+    if name.partition(":")[0] == "arrays":
+        raise ConfigError(
+            f"stream {name!r} is in the memory of one Python process, and a grid runs in many. Write the images "
+            f"to a folder and use folder:PATH, or train it in Python with esacl.run(..., stream=...)."
+        )
+    if name not in names and not name.startswith("folder:"):
+        raise unknown_name("stream", name, names)
+
+
+def _check(points: Sequence[Point]) -> None:
+    """Refuse points that share a folder, and settings that no run would accept."""
+    places: dict[str, Point] = {}
+    for point in points:
+        twin = places.setdefault(point.slug.casefold(), point)
+        if twin is not point:
+            raise ConfigError(f"{point.label!r} has the name or the folder of {twin.label!r}. Rename one of the rows.")
+        try:
+            point.config(seed=0)
+        except EsaclError as error:
+            raise ConfigError(f"row {point.label!r}: {error}") from None
+
+
+def _dotted(table: Mapping[str, Any], where: str, also: Sequence[str] = ()) -> dict[str, Any]:
+    """The settings of a table by their dotted names: the short ones, and the entries of `set`."""
+    given = table.get("set", {})
+    if not isinstance(given, dict) or any(isinstance(value, dict) for value in given.values()):
+        raise ConfigError(f'set = {given!r} in {where} is not allowed. Allowed: {{ "part.key" = value }}, in quotes.')
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in SETTINGS:
+            found[SHORT_NAMES[name]] = value
+        elif name not in ("set", *also):
+            raise unknown_name(f"setting of {where}", name, [*SETTINGS, "set", *also])
+    for path in given.keys() & {*found, "seed"}:
+        raise ConfigError(f"{path!r} is given twice in {where}: leave it out of set (for seeds, write seeds = [...]).")
+    return found | given
+
+
+def _expand(row: Any, shared: _Shared) -> Iterator[Point]:
+    """A row at every point of its axes; the row wins over the base, and its lists over those of the recipe."""
+    table = row if isinstance(row, dict) else {}
+    own_lists = {name: table[name] for name in LISTS if name in table}
+    lists = {name: values for name, values in shared.lists.items() if LISTS[name] not in table} | own_lists
+    name, named = table.get("name"), "name" in table or "methods" not in lists
+    if named and (not isinstance(name, str) or not re.search(r"\w", name) or "\n" in name):
+        raise ConfigError(f"a row of the recipe has the name {name!r}. Allowed: a line with a letter or digit in it.")
+    where = f"row {name!r}" if named else "the row without a name"
+    axes: Any = table.get("axes", shared.axes)
+    if not isinstance(axes, dict):
+        raise ConfigError(f"axes = {axes!r} in {where} is not allowed. Allowed: a table of lists, or {{}} to run once.")
+    own = _dotted(table, where, also=("name", "axes", *LISTS))
+    all_axes = [(LISTS[plural], values) for plural, values in lists.items()] + list(axes.items())
+    _check_axes(all_axes, own, where)
+    settings = {"machine.threads": 1, **shared.base, **own}
+    chosen = lists.get("methods", [settings.get("method", Config().method)])
+    for each in chosen:
+        moving = dict(all_axes) | ({"method": [each]} if "methods" in lists else {})
+        if "sparsities" in lists and not _has(each, SHORT_NAMES["sparsity"]):
+            del moving["sparsity"]
+        useful = {path: value for path, value in settings.items() if not _useless(each, path, chosen)}
+        yield from _points(str(name if named else each), named, moving, useful)
+
+
+def _points(row: str, named: bool, axes: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Point]:
+    """Every point of a row; where the row is called after its method, that is no axis."""
+    for values in product(*axes.values()):
+        place = dict(zip(axes, values))
+        moved = {SHORT_NAMES.get(axis, axis): value for axis, value in place.items()}
+        shown = place if named else {axis: value for axis, value in place.items() if axis != "method"}
+        yield Point(row, shown, {path: value for path, value in {**settings, **moved}.items() if value != ""})
+
+
+def _check_axes(axes: Sequence[tuple[str, Any]], own: Mapping[str, Any], where: str) -> None:
+    """Refuse axes that are no settings, have no values or are given twice."""
+    taken = {*own}
+    for axis, values in axes:
+        path = str(SHORT_NAMES.get(axis, axis))
+        if axis not in SETTINGS and "." not in axis:
+            raise unknown_name(f"axis of {where}", axis, SETTINGS, 'Others are written as "part.key", in quotes.')
+        if not isinstance(values, list) or not values or any(value in values[:n] for n, value in enumerate(values)):
+            raise ConfigError(f"axis {axis} = {values!r} is not allowed. Allowed: a list of different values.")
+        if path in taken:
+            raise ConfigError(f"{where} sets {axis!r}, which is an axis too. Give the row axes without it, or {{}}.")
+        taken.add(path)
+
+
+def _has(name: Any, path: str) -> bool:
+    """Whether a method has an option of its parts."""
+    slot, _, key = path.partition(".")
+    return key in method(str(name)).options(slot)
+
+
+def _useless(name: Any, path: str, others: Sequence[Any]) -> bool:
+    """Whether a setting is for other methods of the same list, such as a buffer for those that remember."""
+    if path.partition(".")[0] not in SLOTS or _has(name, path):
+        return False
+    return any(_has(other, path) for other in others)

@@ -1,0 +1,96 @@
+"""What a grid found: the lines of its tables, and the files that are written when it ends."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from esacl.errors import RunError
+from esacl.files import write_atomic
+from esacl.grid.plan import Cell, lay_out
+from esacl.grid.recipe import Point, Recipe
+from esacl.report import load_run
+from esacl.report.columns import NUMBERS
+from esacl.report.formats import as_csv, as_markdown
+from esacl.report.sheet import Line, every_seed, lines_of, sheets
+from esacl.streams import absolute
+
+RECIPE = "grid.json"
+"""The recipe of a grid as it was expanded, in the folder of the grid: what its tables are made from."""
+
+
+def write_recipe(recipe: Recipe, seeds: Sequence[int], out: Path) -> None:
+    """Leave in the folder of a grid what it compares."""
+    points = [{"row": point.row, "axes": point.axes, "settings": point.settings} for point in recipe.points]
+    document = {"title": recipe.title, "about": recipe.about, "seeds": list(seeds), "points": points}
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / RECIPE, json.dumps(document, indent=1, ensure_ascii=False, default=str) + "\n")
+
+
+def read_grid(out: Path) -> tuple[Recipe, list[Cell]]:
+    """The grid in a folder, and its runs."""
+    path = out / RECIPE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        points = [Point(point["row"], dict(point["axes"]), dict(point["settings"])) for point in document["points"]]
+        recipe = Recipe(document["title"], document["about"], list(document["seeds"]), points)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{str(path)!r} is damaged ({error}). Repeat `esacl grid` with its recipe: it writes the file anew."
+        ) from None
+    return recipe, lay_out(recipe, out)
+
+
+def grid_lines(cells: Sequence[Cell]) -> list[Line]:
+    """A line for each point, over its finished runs."""
+    points = {id(cell.point): cell.point for cell in cells}
+    return [_line(point, [cell for cell in cells if cell.point is point]) for point in points.values()]
+
+
+def _line(point: Point, cells: Sequence[Cell]) -> Line:
+    records = tuple(load_run(cell.path) for cell in cells if cell.state() == "finished")
+    config = point.config(cells[0].seed)
+    place = [f"{name} {value}" for name, value in point.axes.items() if name != "stream"]  # the table says it
+    stream = records[0].stream if records else absolute(config.stream).name
+    return Line(", ".join([point.row, *place]), records, len(cells), stream, config.train.split)
+
+
+def found_lines(places: Sequence[Path]) -> list[Line]:
+    """The lines of grids, run directories, and folders that hold some."""
+    lines: list[Line] = []
+    alone: list[Path] = []
+    for place in places:
+        if (place / RECIPE).is_file():
+            lines += grid_lines(read_grid(place)[1])
+        elif (place / "config.toml").is_file() or not place.is_dir():
+            alone.append(place)
+        else:
+            runs = sorted(path.parent for path in place.rglob("results.json") if (path.parent / "config.toml").exists())
+            if not runs:
+                raise RunError(f"there is no finished run in {str(place)!r}. Give a folder of `esacl grid` or of runs.")
+            alone += runs
+    return lines + lines_of([load_run(path) for path in alone])
+
+
+def figures(cells: Sequence[Cell]) -> str:
+    """One line for each finished run, as CSV."""
+    axes = list(dict.fromkeys(axis for cell in cells for axis in cell.point.axes))
+    rows: list[list[object]] = [["row", *axes, "seed", *NUMBERS]]
+    for cell in cells:
+        if cell.state() == "finished":
+            run = load_run(cell.path)
+            place = [cell.point.row, *(cell.point.axes.get(axis) for axis in axes)]
+            rows.append([*place, cell.seed, *(of(run) for of in NUMBERS.values())])
+    return as_csv(rows)
+
+
+def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str) -> list[Line]:
+    """Write table.md and figures.csv into the folder of a grid; returns what they show."""
+    lines = grid_lines(cells)
+    records = [record for line in lines for record in line.records]
+    versions = sorted({f"{name} {record.versions[name]}" for record in records for name in record.versions})
+    measured = f"Measured with `{command}` ({', '.join(versions)})."
+    parts = [f"# {recipe.title}", recipe.about, as_markdown(sheets(lines)).strip()]
+    parts += [f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}", measured]
+    write_atomic(out / "table.md", "\n\n".join(part for part in parts if part) + "\n")
+    write_atomic(out / "figures.csv", figures(cells))
+    return lines

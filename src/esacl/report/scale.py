@@ -1,0 +1,59 @@
+"""The scale that runs were measured at, in words, and where the paper's was another."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from esacl.paper import STREAMS, setup
+from esacl.report.record import RunRecord
+
+Named = Sequence[tuple[str, Sequence[RunRecord]]]
+
+
+def _setting(part: str, key: str, default: Any = None) -> Callable[[RunRecord], Any]:
+    return lambda record: record.config.get(part, {}).get(key, default)
+
+
+_ASPECTS: Mapping[str, tuple[Callable[[RunRecord], Any], Callable[[Mapping[str, Any]], Any]]] = {
+    "images a class": (_setting("stream", "limit_per_class", "all"), lambda paper: "all"),
+    "held out for validation": (_setting("stream", "validation"), lambda paper: None),
+    "epochs a task": (lambda record: record.epochs, lambda paper: paper["epochs"]),
+    "network": (_setting("net", "backbone"), lambda paper: paper["backbone"]),
+    "width": (_setting("net", "width"), lambda paper: paper["width"]),
+    "buffer": (_setting("objective", "buffer"), lambda paper: paper["buffer"]),
+    "share of a batch kept": (_setting("selection", "keep"), lambda paper: paper["keep_fraction"]),
+    "tasks": (lambda record: record.tasks, lambda paper: paper["tasks"]),
+    "split": (lambda record: record.split, lambda paper: "test"),
+}
+"""What decides the scale: how a run says it, and how the paper does."""
+
+
+def scale_words(lines: Named, paper: bool) -> list[str]:
+    """Sentences about the scale; where rows differ, each value with its rows."""
+    if not lines:
+        return []
+    stream = lines[0][1][0].stream
+    given = setup(stream) if paper else {}
+    aspects = [name for name in _ASPECTS if given or name != "share of a batch kept"]  # a row that keeps less says so
+    told = [words for name in aspects if (words := _aspect(name, lines, given))]
+    sentences = [f"Scale: {'; '.join(told)}."]
+    if paper and not given:
+        sentences.append(f"The paper has no {stream}; it has {', '.join(STREAMS)}.")
+    elif any("in the paper" in words for words in told):
+        sentences.append("At another scale than the paper's its numbers are for orientation, not for comparison.")
+    return sentences
+
+
+def _aspect(name: str, lines: Named, given: Mapping[str, Any]) -> str:
+    """One aspect of the scale; empty where it means nothing to any row."""
+    of, in_paper = _ASPECTS[name]
+    values: dict[Any, list[str]] = {}
+    for label, records in lines:
+        for value in dict.fromkeys(map(of, records)):
+            values.setdefault(value, []).append(label)
+    values.pop(None, None)
+    if not values:
+        return ""
+    several = len(values) > 1
+    told = ", ".join(f"{value} ({', '.join(labels)})" if several else str(value) for value, labels in values.items())
+    wanted = in_paper(given) if given else None
+    return f"{name} {told}" + (f" (in the paper {wanted})" if wanted is not None and set(values) != {wanted} else "")

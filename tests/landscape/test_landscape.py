@@ -1,0 +1,80 @@
+import json
+
+import pytest
+import torch
+
+from esacl.cli import app
+from esacl.config import Config
+from esacl.errors import ConfigError, RunError
+from esacl.landscape import draw, landscape
+from esacl.runner import run, start
+
+QUICK = {"epochs": 1, "limit_per_class": 20, "width": 16}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    place = tmp_path_factory.mktemp("landscape")
+    run(Config.of(method="esacl-er", sparsity=0.6, **QUICK), place / "esacl")
+    run(Config.of(method="er", **QUICK), place / "dense")
+    return place
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    return [landscape(runs / name, steps=5, examples=64, sparsity=0.7) for name in ("esacl", "dense")]
+
+
+def test_the_way_leads_from_the_weights_to_the_pruned_ones(found):
+    for each in found:
+        assert each.lengths == [-0.5, 0.0, 0.5, 1.0, 1.5]
+        assert each.to_pruned[1] == pytest.approx(each.loss, rel=1e-5)
+        assert each.to_pruned[3] == pytest.approx(each.pruned_loss, rel=1e-5)
+        assert each.sideways[2] == pytest.approx(each.loss, rel=1e-5)
+        assert each.plane[2] == pytest.approx(each.to_pruned, rel=1e-5)
+        assert each.loss != each.pruned_loss
+
+
+def test_a_run_that_prunes_has_its_own_pruned_point_and_a_dense_one_the_sparsity_asked_for(found):
+    esacl, dense = found
+    assert esacl.sparsity == pytest.approx(0.6, abs=1e-3)
+    assert dense.sparsity == pytest.approx(0.7, abs=1e-3)
+
+
+def test_looking_around_leaves_the_run_as_it_was(runs, found):
+    state = {path: path.read_bytes() for path in (runs / "esacl").rglob("*") if path.is_file()}
+    again = landscape(runs / "esacl", steps=5, examples=64, sparsity=0.7)
+    assert again == found[0]
+    assert {path: path.read_bytes() for path in (runs / "esacl").rglob("*") if path.is_file()} == state
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_the_picture_has_the_kind_that_its_name_asks_for(found, tmp_path, kind):
+    draw(found, tmp_path / f"picture.{kind}")
+    beginning = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
+    assert (tmp_path / f"picture.{kind}").read_bytes().startswith(beginning)
+
+
+def test_another_kind_of_picture_is_refused(found, tmp_path):
+    with pytest.raises(ConfigError, match=r"png, svg, pdf, but 'picture\.bmp'"):
+        draw(found, tmp_path / "picture.bmp")
+
+
+def test_the_command_writes_picture_and_figures_and_tells_them(runs, tmp_path, capsys):
+    out = tmp_path / "around.png"
+    app(
+        ["landscape", str(runs / "esacl"), str(runs / "dense"), "-o", str(out), "--steps", "3", "--examples", "32"],
+        result_action="return_value",
+    )
+    told = capsys.readouterr().out
+    assert "esacl-er, seed 0" in told
+    written = json.loads(out.with_suffix(".json").read_text())
+    assert [each["method"] for each in written] == ["esacl-er", "er"]
+    assert torch.tensor(written[0]["plane"]).shape == (3, 3)
+
+
+def test_an_unfinished_run_is_refused_with_the_command_that_finishes_it(tmp_path):
+    with start(Config.of(method="er", **QUICK), tmp_path / "half") as opened:
+        next(opened.events())
+    with pytest.raises(RunError, match="esacl resume"):
+        landscape(tmp_path / "half")

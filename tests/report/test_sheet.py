@@ -1,0 +1,159 @@
+"""Tables of many runs: means over seeds, the best in bold, the scale in words, the paper's numbers beside."""
+
+import csv
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from esacl.cli import main
+from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
+from esacl.report.load import load_run
+from esacl.report.sheet import lines_of, numbers, sheets
+from tests.report.fabricate import config, results, write_run
+
+
+def write(folder, method, seed, stream="split-cifar100", tasks=10, task_il=None, **settings):
+    found = results(method, stream, seed, tasks) | ({} if task_il is None else {"task_il": task_il})
+    tables = config(found)
+    for path, value in settings.items():
+        part, _, key = path.partition("__")
+        tables.setdefault(part, {})[key] = value
+    if method == "mtl":
+        del tables["objective"]["buffer"]
+    return write_run(folder / f"{method}-{seed}", found, tables)
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Two rivals of two seeds, and the upper bound."""
+    net = {"net__backbone": "resnet10", "net__width": 16, "stream__limit_per_class": 50, "objective__buffer": 500}
+    for seed, (low, high) in enumerate([(0.5, 0.6), (0.52, 0.64)]):
+        write(tmp_path, "er", seed, task_il=low, **net)
+        write(tmp_path, "esacl-der++", seed, task_il=high, **net)
+        write(tmp_path, "mtl", seed, task_il=0.99, **net)
+    return lines_of([load_run(path) for path in sorted(tmp_path.iterdir())])
+
+
+def column(sheet, name):
+    place = sheet.head.index(name)
+    return {row[0].text: row[place] for row in sheet.rows}
+
+
+def test_a_table_has_mean_and_spread_and_number_of_seeds(lines):
+    (sheet,) = sheets(lines)
+    assert {name: entry.text for name, entry in column(sheet, "Task-IL (%)").items()} == {
+        "er": "51.0 ±1.4",
+        "esacl-der++": "62.0 ±2.8",
+        "mtl": "99.0 ±0.0",
+    }
+    assert {entry.text for entry in column(sheet, "seeds").values()} == {"2"}
+    assert column(sheet, "FLOPs executed (TFLOP)")["er"].text == "0.48"  # cost without a spread
+
+
+def test_the_best_stands_out_and_who_sees_all_tasks_at_once_does_not_compete(lines):
+    (sheet,) = sheets(lines)
+    assert [name for name, entry in column(sheet, "Task-IL (%)").items() if entry.bold] == ["esacl-der++"]
+    assert [name for name, entry in column(sheet, "FLOPs executed (TFLOP)").items() if entry.bold] == ["er"]
+    assert "the best of all but mtl" in sheet.caption
+    assert "**62.0 ±2.8**" in as_markdown([sheet])
+    assert r"\textbf{62.0 $\pm$2.8}" in as_latex([sheet])
+
+
+def test_the_caption_states_the_scale_and_where_the_paper_had_another(lines):
+    (sheet,) = sheets(lines)
+    told = "images a class 50; epochs a task 10; network resnet10; width 16; buffer 500; tasks 10; split test."
+    assert told in sheet.caption
+    (beside,) = sheets(lines, paper=True)
+    for deviation in (
+        "images a class 50 (in the paper all)",
+        "epochs a task 10 (in the paper 80)",
+        "network resnet10 (in the paper resnet18)",
+        "width 16 (in the paper 64)",
+        "buffer 500;",
+        "for orientation, not for comparison",
+    ):
+        assert deviation in beside.caption
+
+
+def test_where_rows_differ_in_scale_the_caption_says_which(tmp_path):
+    write(tmp_path, "er", 0, objective__buffer=50)
+    write(tmp_path, "der++", 0, objective__buffer=100)
+    (sheet,) = sheets(lines_of([load_run(path) for path in sorted(tmp_path.iterdir())]))
+    assert "buffer 100 (der++), 50 (er)" in sheet.caption
+
+
+def test_the_papers_numbers_stand_beside_the_measured_ones(lines):
+    (sheet,) = sheets(lines, paper=True)
+    assert {name: entry.text for name, entry in column(sheet, "Task-IL in the paper (%)").items()} == {
+        "er": "68.2 ±0.2",
+        "esacl-der++": "72.9 ±0.6",
+        "mtl": "80.8 ±0.3",
+    }
+    assert column(sheet, "FLOPs in the paper (PFLOP)")["esacl-der++"].text == "0.59"
+    assert "Class-IL in the paper (%)" not in sheet.head  # the paper has it for other rows only
+    rows = list(csv.DictReader(StringIO(as_csv(numbers(lines, paper=True)))))
+    assert [float(row["in_the_paper_task_il"]) for row in rows] == [0.6823, 0.7294, 0.8082]
+    assert float(rows[0]["task_il"]) == pytest.approx(0.51)
+    assert float(rows[0]["task_il_std"]) == pytest.approx(0.0141, abs=1e-4)
+
+
+def test_a_variant_has_the_numbers_of_its_ablation_or_none(tmp_path):
+    off = {"sa": {"sharpness": False}, "both": {"sharpness": False, "polytope": False}}
+    for name, switches in off.items():
+        found = results("esacl-er", "split-cifar100", 0, 10)
+        write_run(tmp_path / name, found, config(found) | {"sparsity": {"level": 0.8, **switches}})
+    without_sa, without_both = (sheets(lines_of([load_run(tmp_path / name)]), paper=True)[0] for name in ("sa", "both"))
+    assert column(without_sa, "Class-IL in the paper (%)")["esacl-er"].text == "26.5"
+    assert "Task-IL in the paper (%)" not in without_sa.head
+    assert not [name for name in without_both.head if "in the paper" in name]
+
+
+@pytest.mark.parametrize("width", [60, 71, 80, 97, 120, 160])
+def test_in_a_terminal_of_any_width_every_piece_says_what_its_rows_are_and_no_number_is_cut(lines, width):
+    text = StringIO()
+    Console(file=text, width=width).print(as_rich(sheets(lines, paper=True)))
+    drawn = text.getvalue().splitlines()
+    pieces = sum(line.split()[:1] == ["row"] for line in drawn)
+    assert pieces >= 2 or width > 150
+    assert sum(line.split()[:1] == ["esacl-der++"] for line in drawn) == pieces
+    assert "…" not in text.getvalue()
+    assert max(map(len, drawn)) <= width
+
+
+def test_streams_are_tables_of_their_own(tmp_path):
+    write(tmp_path / "a", "er", 0)
+    write(tmp_path / "b", "er", 0, stream="split-digits", tasks=5)
+    found = sheets(lines_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))]), paper=True)
+    assert [sheet.title for sheet in found] == [
+        "split-cifar100, 10 tasks, test split",
+        "split-digits, 5 tasks, test split",
+    ]
+    assert "The paper has no split-digits" in found[1].caption
+
+
+def test_latex_escapes_what_it_would_take_for_commands(tmp_path):
+    write_run(tmp_path / "run", results("50% & α_1"))
+    text = as_latex(sheets(lines_of([load_run(tmp_path / "run")])))
+    assert r"50\% \& $\alpha$\_1" in text
+    assert text.count(r"\begin{tabular}{lr") == 1
+
+
+@pytest.mark.parametrize("form", ["rich", "markdown", "latex", "csv"])
+def test_the_command_writes_every_format(lines, tmp_path, capsys, form):
+    target = tmp_path.parent / f"{tmp_path.name}.{form}"
+    for words in ([], ["-o", str(target)]):
+        with pytest.raises(SystemExit) as ended:
+            main(["table", str(tmp_path), "--paper", "--format", form, *words])
+        assert not ended.value.code
+    told = capsys.readouterr().out
+    assert "esacl-der++" in told
+    assert "esacl-der++" in target.read_text(encoding="utf-8")
+    assert str(target) in told.replace("\n", "")
+
+
+def test_a_folder_without_runs_is_told(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["table", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "there is no finished run in" in capsys.readouterr().err
