@@ -36,7 +36,7 @@ def grid_progress(console: Console, cells: Sequence[Cell]) -> Iterator[Show]:
 
 
 class _Tally:
-    """How much of a grid was trained here, in runs: what earlier sessions left does not count."""
+    """How much of a grid was trained here, in runs: what earlier commands left does not count."""
 
     def __init__(self, total: int) -> None:
         self.total, self.ended = total, 0

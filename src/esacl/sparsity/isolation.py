@@ -1,5 +1,6 @@
 """Isolation: a finished task answers bitwise the same for ever, as nothing that its answers depend on moves again."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -30,7 +31,7 @@ class IsolationOptions:
     recalibrate: Literal["no", "task"] = option("no", "BatchNorm statistics anew from the task's images when it ends")
 
 
-class Isolated(SparsityStrategy):
+class Isolated(SparsityStrategy, ABC):
     """What finished tasks use is held: their weights, their rows of the head, their biases and BatchNorm.
 
     Subclasses say which weights are taken, which of them a finished task uses, and how the weights of the task that
@@ -69,13 +70,13 @@ class Isolated(SparsityStrategy):
         self._asked: tuple[int, Params] | None = None
         self.hold()
 
+    @abstractmethod
     def taken(self) -> Params:
         """Masks of the prunable weights that may not move now; empty where all may."""
-        raise NotImplementedError
 
+    @abstractmethod
     def used(self, task: int) -> Params:
         """Masks of the prunable weights that a finished task answers with."""
-        raise NotImplementedError
 
     def learning(self, params: Params) -> Params:
         """Effective parameters of the task that is being learnt."""
