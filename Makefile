@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
+# digits-rho-sweep → digits/rho-sweep
+place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
+
 .PHONY: help demo test lint format bench bench-step bench-growth clean
 .DEFAULT_GOAL := help
 
@@ -26,12 +29,13 @@ format: $(VENV)/.dev ## apply the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, and what the memory layout is worth
+bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, and what layout and allocator are worth
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/layout.py
+	$(BIN)/python benchmarks/allocator.py
 
-study-%: $(VENV)/.dev ## train the rows of recipes/NAME.toml, as far as they are missing, and tabulate them
-	$(BIN)/esacl grid recipes/$*.toml --out runs/studies/$*
+study-%: $(VENV)/.dev ## train recipes/SIZE/NAME.toml, as far as it is missing, and tabulate it: make study-digits-main
+	$(BIN)/esacl grid recipes/$(call place,$*).toml --out runs/studies/$(call place,$*)
 
 bench-step: $(VENV)/.dev ## measure what a step of EsaCL costs against dense SGD and full SAM
 	$(BIN)/python benchmarks/step_cost.py

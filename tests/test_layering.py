@@ -9,7 +9,7 @@ import esacl
 
 ROOT = Path(esacl.__file__).parent
 LAYERS = [
-    {"errors", "options", "ranking", "presets", "rng", "types", "files", "version", "paper"},
+    {"allocator", "errors", "options", "ranking", "presets", "rng", "types", "files", "version", "paper"},
     {"config"},
     {"machine", "streams"},
     {"nets"},

@@ -9,7 +9,7 @@ from esacl.config import SLOTS, Config
 from esacl.errors import ConfigError
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
-from esacl.presets import PAPER_STREAMS, PRESETS, settings_of
+from esacl.presets import OWN, PAPER_STREAMS, PRESETS, settings_of
 from esacl.recipes import METHODS, build_parts, resolve
 from esacl.runner import start
 from esacl.streams.base import Stream
@@ -109,7 +109,8 @@ def test_every_method_takes_what_it_has_a_use_for(method: str, name: str, preset
     run = resolve(Config.of(method=method, stream=name, preset=preset), LARGE)
     for slot, table in settings_of(preset, name).items():
         if slot in SLOTS:
-            used = {key: value for key, value in table.items() if key in METHODS[method].options(slot)}
+            useful = {key for key in METHODS[method].options(slot) if (slot, key) not in OWN.get(method, ())}
+            used = {key: value for key, value in table.items() if key in useful}
             assert {key: run.options[slot][key] for key in used} == used
     assert resolve(run, LARGE) == run
 
@@ -163,3 +164,11 @@ def test_a_run_with_a_preset_resumes_to_the_same_bits(method: str, more: dict[st
     assert resumed.matrix == whole.matrix
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "half")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(("method", "rate"), [("wsn", 0.001), ("la-maml", 0.1)])
+def test_the_paper_s_rate_of_sgd_is_not_given_to_other_rules_but_one_that_is_given_counts(
+    method: str, rate: float
+) -> None:
+    assert resolved(method).options["update"]["lr"] == rate
+    assert resolved(method, update={"lr": 0.01}).options["update"]["lr"] == 0.01

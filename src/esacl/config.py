@@ -137,7 +137,9 @@ class Config:
                 raise ConfigError(f"{name!r} is a table of options, but {values[name]!r} was given.")
         top = parse(_Top, {k: v for k, v in values.items() if k in ("method", "seed", "preset")}, "")
         if top.preset is not None:
-            values = with_preset(top.preset, parse(StreamConfig, values.get("stream", {}), "stream").name, values)
+            values = with_preset(
+                top.preset, parse(StreamConfig, values.get("stream", {}), "stream").name, top.method, values
+            )
         sections = {name: parse(kind, values.get(name, {}), name) for name, kind in _SECTIONS.items()}
         options = {slot: dict(values[slot]) for slot in SLOTS if values.get(slot)}
         return Config(top.method, top.seed, **sections, options=options, preset=top.preset)

@@ -10,6 +10,7 @@ from re import fullmatch
 
 import torch
 
+from esacl.allocator import keep_freed_memory
 from esacl.config import MachineConfig
 from esacl.errors import ConfigError, unknown_name
 
@@ -39,7 +40,9 @@ def resolve_machine(config: MachineConfig, small: bool = False) -> MachineConfig
 
 @contextmanager
 def machine(config: MachineConfig) -> Iterator[torch.device]:
-    """Set threads and determinism as the run asks, and restore them afterwards."""
+    """Set threads and determinism as the run asks, and restore them afterwards; freed memory stays with the process."""
+    if config.device == "cpu":
+        keep_freed_memory()
     threads = torch.get_num_threads()
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark

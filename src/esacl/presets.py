@@ -41,6 +41,9 @@ PAPER_STREAMS: dict[str, Any] = {
 OTHER_FORMS = (("update", "eta", "reach"),)
 """Settings of a preset that another setting replaces: (slot, the preset's, the other)."""
 
+OWN = {"wsn": (("update", "lr"),), "la-maml": (("update", "lr"),)}
+"""Settings that a preset does not speak for: the paper's rate is one of SGD, not of Adam or of learnt rates."""
+
 PRESETS = ("paper",)
 
 
@@ -55,9 +58,11 @@ def settings_of(preset: str, stream: str) -> dict[str, Any]:
     return tables
 
 
-def with_preset(preset: str, stream: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def with_preset(preset: str, stream: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Tables of settings over those of a preset; where the same thing is given in another form, that wins too."""
     under = settings_of(preset, stream)
+    for slot, name in OWN.get(method, ()):
+        del under[slot][name]
     tables = {name: {**under[name], **given.get(name, {})} for name in under}
     for slot, name, other in OTHER_FORMS:
         if other in given.get(slot, {}) and name not in given[slot]:

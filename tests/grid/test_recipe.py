@@ -118,6 +118,8 @@ def test_a_bad_recipe_is_told_before_anything_starts(recipe, tmp_path, capsys, o
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "recipes").rglob("*.toml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
 def test_every_recipe_of_the_repository_can_be_run(path):
     assert read_recipe(path).points

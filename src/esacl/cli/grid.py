@@ -62,7 +62,7 @@ def grid_command(
     workers = _workers(jobs, scheduler)
     wanted = read_recipe(recipe)
     chosen = wanted.seeds if seeds is None else _numbers(seeds)
-    place = out or Path("runs") / recipe.stem
+    place = out or Path("runs") / _place(recipe)
     cells = lay_out(wanted, place, chosen)
     left = missing(cells, only or ())
     STATUS.print(_overview(cells), _count(cells, left), sep="")
@@ -103,6 +103,12 @@ def _train(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: str) 
 
 
 @contextmanager
+def _place(recipe: Path) -> Path:
+    """Where the runs of a recipe go: called after it, and after its folder in a collection named `recipes`."""
+    whole = recipe.resolve().with_suffix("").parts
+    return Path(*whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:])
+
+
 def _terminable() -> Iterator[None]:
     """Take the signal that batch systems send for what it means: stop in good order."""
     if current_thread() is not main_thread():

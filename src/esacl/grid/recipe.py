@@ -71,7 +71,7 @@ class Recipe:
 def read_recipe(path: Path) -> Recipe:
     """The recipe in a file; what cannot be run is told here, before anything starts."""
     if not path.is_file():
-        raise ConfigError(f"there is no recipe {str(path)!r}. Give a TOML file, such as recipes/digits-bounds.toml.")
+        raise ConfigError(f"there is no recipe {str(path)!r}. Give a TOML file, such as recipes/digits/bounds.toml.")
     given = read_toml(path)
     for name, value in given.items():
         if name not in KINDS:
