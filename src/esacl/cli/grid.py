@@ -102,13 +102,13 @@ def _train(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: str) 
     return failed
 
 
-@contextmanager
 def _place(recipe: Path) -> Path:
     """Where the runs of a recipe go: called after it, and after its folder in a collection named `recipes`."""
     whole = recipe.resolve().with_suffix("").parts
     return Path(*whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:])
 
 
+@contextmanager
 def _terminable() -> Iterator[None]:
     """Take the signal that batch systems send for what it means: stop in good order."""
     if current_thread() is not main_thread():
