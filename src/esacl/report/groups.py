@@ -57,6 +57,16 @@ def spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(fmean(known), stdev(known) if len(known) > 1 else None)
 
 
+def bars_told(found: Sequence[Spread]) -> str:
+    """What the bars of a plot are; with one seed there are none.
+
+    >>> bars_told([Spread(0.5, 0.1), Spread(0.5, None)]), bars_told([Spread(0.5, None)])
+    ('Bars are ± one standard deviation over the seeds.', 'One seed each, so there are no bars.')
+    """
+    several = any(each.std is not None for each in found)
+    return "Bars are ± one standard deviation over the seeds." if several else "One seed each, so there are no bars."
+
+
 def contests(records: Sequence[RunRecord]) -> list[Contest]:
     """The runs by stream, then by method and settings, in the order they were given; seeds in ascending order."""
     places: dict[tuple[str, int, str], list[RunRecord]] = {}

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.ticker import MaxNLocator
 
 from esacl.report.figures.svg import FG, MUTED, WIDTH, Margins, canvas, colour, house_style
-from esacl.report.groups import Spread
+from esacl.report.groups import Spread, bars_told
 from esacl.report.record import SETTING_NAMES, Setting
 from esacl.report.sheet import Line
 from esacl.report.study.ablations import Ablation, Kind
@@ -57,7 +57,7 @@ def ablation_bars(found: Sequence[Ablation], kind: Kind, setting: Setting) -> Ch
     changed = [
         f"{variant.line.label}: {', '.join(variant.also)}" for one in found for variant in one.variants if variant.also
     ]
-    caption = f"{kind.meaning} Bars: mean, ± one standard deviation over the seeds."
+    caption = f"{kind.meaning} {bars_told([y for _, rows in groups for *_, y in rows])}"
     caption += f" Where more than the parts differs: {'; '.join(changed)}." if changed else ""
     signs = (Sign("all parts", _WHOLE, "s"), Sign("without some", _WITHOUT, "s"))
     label = f"{name} accuracy in percent. {'; '.join(told)}."

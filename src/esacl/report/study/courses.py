@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from esacl.report.figures.svg import FG, MUTED, WIDTH, Margins, canvas, house_style
+from esacl.report.groups import bars_told
 from esacl.report.record import SETTING_NAMES, Setting
 from esacl.report.study.chart import Chart, Spot, families_shown
 from esacl.report.study.families import FAMILIES, family_of
@@ -43,8 +44,8 @@ def forgetting_over_tasks(found: Sequence[Course], setting: Setting) -> Chart:
     best, worst = ranked[0], ranked[-1]
     ends = [f"{course.line.label} {_end(course)} %" for course in (best, worst)]
     label = f"{name} forgetting after each task, {len(found)} rows. At the end: least {ends[0]}, most {ends[1]}."
-    caption = "How far the tasks so far fell from their best, on average. Lower is better; bars are ± one standard "
-    caption += "deviation over the seeds, side by side so that they can be seen."
+    caption = "How far the tasks so far fell from their best, on average; lower is better. Lines stand a little apart. "
+    caption += bars_told([course.stages[-1] for course in found])
     caption += f" Named: the {NAMED} with the least at the end." if len(named) < len(found) else ""
     spots = tuple(
         Spot(course.line, task + shift, 100 * at.mean, f"{_SHARE(at.mean, at.std)} % after task {task}")
@@ -53,7 +54,7 @@ def forgetting_over_tasks(found: Sequence[Course], setting: Setting) -> Chart:
     )
     signs = families_shown((family_of(course.line.records[0]) for course in found), FAMILIES)
     title = f"{name}: forgetting over tasks"
-    return Chart(title, f"forgetting-{setting}", figure, axes, label, caption, signs, spots, least_width=430)
+    return Chart(title, f"forgetting-{setting}", figure, axes, label, caption, signs, spots, least_width=400)
 
 
 def _line(axes: Axes, course: Course, shift: float) -> None:

@@ -16,26 +16,45 @@ _DIRECTIONS = [
 _SIZE = 6  # pixels around a point that no name covers
 
 
-def place(points: Sequence[Point], sizes: Sequence[Point], room: Box) -> list[Box | None]:
+def place(
+    points: Sequence[Point], sizes: Sequence[Point], room: Box, obstacles: Sequence[Box] = ()
+) -> list[Box | None]:
     """A box for each name, as near to its point as there is room; None where there is none at all.
 
-    Greedy, the most crowded point first; what is chosen never overlaps what was chosen before.
+    Greedy, the most crowded point first; what is chosen never overlaps what was chosen before. Points and `obstacles`
+    are avoided where that is possible.
     """
     at = np.asarray(points, dtype=float).reshape(-1, 2)
     markers = np.concatenate([at - _SIZE, at + _SIZE], axis=1)
     crowd = [sum(hypot(*(other - point)) < 60 for other in at) for point in at]
+    bars = np.asarray(obstacles, dtype=float).reshape(-1, 4)
     taken: list[Box] = []
     chosen: list[Box | None] = [None] * len(at)
     for n in sorted(range(len(at)), key=lambda n: -crowd[n]):
         boxes, reach = _candidates(at[n], sizes[n])
         free = (boxes[:, :2] >= room[:2]).all(axis=1) & (boxes[:, 2:] <= room[2:]).all(axis=1)
         free &= _overlaps(boxes, np.array(taken).reshape(-1, 4)).sum(axis=1) == 0
-        price = reach + 40 * _overlaps(boxes, np.delete(markers, n, axis=0)).sum(axis=1)
+        price = reach + 60 * _overlaps(boxes, markers).sum(axis=1) + 12 * _overlaps(boxes, bars).sum(axis=1)
         if free.any():
             best = boxes[np.where(free, price, np.inf).argmin()]
             chosen[n] = (float(best[0]), float(best[1]), float(best[2]), float(best[3]))
             taken.append(chosen[n] or (0, 0, 0, 0))
     return chosen
+
+
+def side_by_side(points: Sequence[Point], apart: float) -> list[Point]:
+    """The same points, those that would hide another moved to its side, but never further than twice `apart`.
+
+    >>> side_by_side([(5.0, 5.0), (5.0, 5.0), (5.0, 5.0), (40.0, 5.0)], 8)
+    [(5.0, 5.0), (13.0, 5.0), (-3.0, 5.0), (40.0, 5.0)]
+    """
+    steps = [side * step * apart / 4 for step in range(9) for side in (1, -1)]
+    moved: list[Point] = []
+    for x, y in points:
+        near = [min((hypot(x + step - other, y - height) for other, height in moved), default=apart) for step in steps]
+        free = [step for step, distance in zip(steps, near) if distance > apart - 1e-9]
+        moved.append((x + (free[0] if free else steps[near.index(max(near))]), y))
+    return moved
 
 
 def spread_out(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -68,16 +87,16 @@ def nearest_edge(box: Box, point: Point) -> Point:
 
 
 def _candidates(point: NDArray[np.float64], size: Point) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Boxes around a point, nearest first, and how far away each is."""
+    """Boxes around a point, nearest first, and how far away each is; beside a point a name starts or ends there."""
     boxes, reaches = [], []
     for reach in _REACH:
         for turn, (x, y) in enumerate(_DIRECTIONS):
-            centre = (point[0] + x * (_SIZE + 3 + reach + size[0] / 2), point[1] + y * (_SIZE + reach + size[1] / 2))
-            boxes.append(
-                (centre[0] - size[0] / 2, centre[1] - size[1] / 2, centre[0] + size[0] / 2, centre[1] + size[1] / 2)
-            )
-            edge = nearest_edge(boxes[-1], (point[0], point[1]))
-            reaches.append(hypot(edge[0] - point[0], edge[1] - point[1]) + 0.2 * turn)
+            upright = abs(x) < 0.3
+            centre = point[1] + y * (_SIZE + reach + size[1] / 2)
+            edge = point[0] + x * (_SIZE + 3 + reach)
+            left = edge - size[0] / 2 if upright else edge if x > 0 else edge - size[0]
+            boxes.append((left, centre - size[1] / 2, left + size[0], centre + size[1] / 2))
+            reaches.append(reach + 0.5 * turn)
     return np.array(boxes), np.array(reaches)
 
 

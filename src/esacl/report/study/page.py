@@ -16,7 +16,7 @@ from esacl.report.html import pages, write_html
 from esacl.report.record import RunRecord
 from esacl.report.sheet import Line, Sheet, every_seed, sheets, tables_of
 from esacl.report.study.families import family_of
-from esacl.report.study.plots import only_task_il, themes
+from esacl.report.study.plots import themes
 from esacl.report.view import GLOSSARY
 
 _SHOWN = ("Task-IL", "Class-IL", "executed", "Capacity", "Training")
@@ -37,15 +37,6 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One seed of a row, or their mean."""
-
-    seed: str
-    link: str
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RowView:
     """What a point of a plot tells: the settings of its runs, what they reached and what they cost."""
 
@@ -53,8 +44,8 @@ class RowView:
     label: str
     summary: str
     facts: str
-    headings: tuple[str, ...]
-    runs: tuple[Run, ...]
+    seeds: tuple[tuple[int, str], ...]  # with the link to the run's own report, or nothing
+    figures: tuple[tuple[str, ...], ...]  # name, mean, then each seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +88,9 @@ def render(study: Study, folder: Path) -> str:
 def _section(lines: Sequence[Line], folder: Path, prefix: str) -> Section:
     paper = lines[0].stream in STREAMS
     ids = {id(line): f"{prefix}-row-{place}" for place, line in enumerate(lines, start=1)}
-    note = only_task_il(lines)
     parts = [
-        Part(theme.title, note, tuple(chart.drawing(prefix, ids) for chart in theme.charts)) for theme in themes(lines)
+        Part(theme.title, theme.note, tuple(chart.drawing(prefix, ids) for chart in theme.charts))
+        for theme in themes(lines)
     ]
     return Section(
         main=sheets(lines, paper, everything=False)[0],
@@ -114,14 +105,9 @@ def _section(lines: Sequence[Line], folder: Path, prefix: str) -> Section:
 def _row(line: Line, lines: Sequence[Line], folder: Path, name: str) -> RowView:
     chosen = [figure for figure in ALL_FIGURES if figure.name in _SHOWN and figure.family != "Forgetting"]
     shown = columns([record for other in lines for record in other.records], chosen)
-    runs = [
-        Run(str(record.seed), _link(record, folder), tuple(column.cell(record) for column in shown))
-        for record in line.records
-    ]
-    if len(line.records) > 1:
-        runs.append(Run("mean", "", tuple(column.mean(line.records) for column in shown)))
-    headings = tuple(column.heading for column in shown)
-    return RowView(name, line.label, _summary(line, shown), _facts(line, lines), headings, tuple(runs))
+    seeds = tuple((record.seed, _link(record, folder)) for record in line.records)
+    figures = [(c.heading, c.mean(line.records), *(c.cell(record) for record in line.records)) for c in shown]
+    return RowView(name, line.label, _summary(line, shown), _facts(line, lines), seeds, tuple(figures))
 
 
 def _link(record: RunRecord, folder: Path) -> str:

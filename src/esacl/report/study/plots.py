@@ -23,6 +23,18 @@ class Theme:
     title: str
     charts: tuple[Chart, ...]
 
+    @property
+    def note(self) -> str:
+        """Which of its lines have no Class-IL accuracy, and why; empty where all have one."""
+        lines = {id(spot.line): spot.line for chart in self.charts for spot in chart.spots}
+        silent = [line for line in lines.values() if line.records[0].accuracy.class_il is None]
+        asked = [line.records[0].config.get("train", {}).get("scenario") == "task-il" for line in silent]
+        only = list(dict.fromkeys(line.records[0].method for line, wish in zip(silent, asked) if wish))
+        need = list(dict.fromkeys(line.records[0].method for line, wish in zip(silent, asked) if not wish))
+        told = [f"{', '.join(need)} must be told the task"] if need else []
+        told += [f"{', '.join(only)} ran for Task-IL only"] if only else []
+        return f"Only in the {SETTING_NAMES['task_il']} plot: {'; '.join(told)}." if told else ""
+
 
 def themes(lines: Sequence[Line]) -> list[Theme]:
     """Every plot of lines that may be compared; nothing where there is no data."""
@@ -43,16 +55,6 @@ def themes(lines: Sequence[Line]) -> list[Theme]:
         bars = [ablation_bars(parts, kind, setting) for setting in SETTINGS]
         found.append(Theme(kind.title, tuple(chart for chart in bars if chart)))
     return [theme for theme in found if theme.charts]
-
-
-def only_task_il(lines: Sequence[Line]) -> str:
-    """Which lines are missing in the Class-IL plots, and why; empty where none is."""
-    silent = [line for line in lines if line.records and line.records[0].accuracy.class_il is None]
-    asked = [line for line in silent if line.records[0].config.get("train", {}).get("scenario") == "task-il"]
-    need = [line.label for line in silent if line not in asked]
-    told = [f"{', '.join(need)} must be told the task"] if need else []
-    told += [f"{', '.join(line.label for line in asked)} ran for Task-IL only"] if asked else []
-    return f"Only in the {SETTING_NAMES['task_il']} plots: {'; '.join(told)}." if told else ""
 
 
 def save_figures(lines: Sequence[Line], folder: Path) -> list[Path]:

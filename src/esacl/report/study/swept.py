@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from esacl.report.figures.accuracy import round_range
 from esacl.report.figures.svg import SERIES, WIDTH, canvas, colour, house_style
-from esacl.report.groups import Spread
+from esacl.report.groups import Spread, bars_told
 from esacl.report.record import SETTING_NAMES, Setting
 from esacl.report.sheet import Line
 from esacl.report.study.chart import Chart, Sign, Spot
@@ -43,8 +43,8 @@ def accuracy_along(found: Sequence[Series], sweep: Sweep, setting: Setting) -> C
         axes.grid(visible=False, axis="x")
     each = [f"{one.label}: {', '.join(_SHARE(y.mean) for *_, y in course)}" for one, course in drawn]
     label = f"{name} accuracy in percent along {sweep.name}. {'; '.join(each)}."
-    caption = "All other settings stay the same along a line. Bars are ± one standard deviation over the seeds; "
-    caption += "values stand at equal distances."
+    caption = "All other settings stay the same along a line; values stand at equal distances. "
+    caption += bars_told([y for _, course in drawn for *_, y in course])
     spots = tuple(
         Spot(line, at + shift, 100 * y.mean, f"{_SHARE(y.mean, y.std)} % at {sweep.name} {values[at]:g}")
         for (_, course), shift in zip(drawn, shifts)
