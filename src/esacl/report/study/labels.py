@@ -14,6 +14,7 @@ _DIRECTIONS = [
     (cos(turn * pi / 8), sin(turn * pi / 8)) for turn in (0, 8, 4, 12, 2, 14, 6, 10, 1, 15, 7, 9, 3, 13, 5, 11)
 ]
 _SIZE = 6  # pixels around a point that no name covers
+_STRANGE = 5  # pixels around that where a name would be taken for its own
 
 
 def place(
@@ -21,8 +22,8 @@ def place(
 ) -> list[Box | None]:
     """A box for each name, as near to its point as there is room; None where there is none at all.
 
-    Greedy, the most crowded point first; what is chosen never overlaps what was chosen before. Points and `obstacles`
-    are avoided where that is possible.
+    Greedy, points with few around them first; what is chosen never overlaps what was chosen before. Points and
+    `obstacles` are avoided where that is possible, and so is the side of a point that is not the name's own.
     """
     at = np.asarray(points, dtype=float).reshape(-1, 2)
     markers = np.concatenate([at - _SIZE, at + _SIZE], axis=1)
@@ -30,11 +31,17 @@ def place(
     bars = np.asarray(obstacles, dtype=float).reshape(-1, 4)
     taken: list[Box] = []
     chosen: list[Box | None] = [None] * len(at)
-    for n in sorted(range(len(at)), key=lambda n: -crowd[n]):
+    for n in sorted(range(len(at)), key=lambda n: crowd[n]):
         boxes, reach = _candidates(at[n], sizes[n])
         free = (boxes[:, :2] >= room[:2]).all(axis=1) & (boxes[:, 2:] <= room[2:]).all(axis=1)
         free &= _overlaps(boxes, np.array(taken).reshape(-1, 4)).sum(axis=1) == 0
-        price = reach + 60 * _overlaps(boxes, markers).sum(axis=1) + 12 * _overlaps(boxes, bars).sum(axis=1)
+        beside = np.delete(markers, n, axis=0) + np.array([-_STRANGE, -_STRANGE, _STRANGE, _STRANGE])
+        price = (
+            reach
+            + 40 * _overlaps(boxes, beside).sum(axis=1)
+            + 60 * _overlaps(boxes, markers).sum(axis=1)
+            + 12 * _overlaps(boxes, bars).sum(axis=1)
+        )
         if free.any():
             best = boxes[np.where(free, price, np.inf).argmin()]
             chosen[n] = (float(best[0]), float(best[1]), float(best[2]), float(best[3]))

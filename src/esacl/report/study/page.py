@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
+from esacl.config import SHORT_NAMES
 from esacl.paper import STREAMS
 from esacl.report.columns import ALL_FIGURES, Column, columns
 from esacl.report.figures import Drawing
@@ -22,6 +23,7 @@ from esacl.report.view import GLOSSARY
 _SHOWN = ("Task-IL", "Class-IL", "executed", "Capacity", "Training")
 _ALWAYS = ("train.epochs", "train.batch_size", "update.lr", "objective.buffer", "sparsity.level")
 _ALWAYS += ("gradient.rho", "selection.keep")
+_FLAGS = {path: name.replace("_", " ") for name, path in SHORT_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,5 +128,5 @@ def _facts(line: Line, lines: Sequence[Line]) -> str:
     settings = settings_of(record)
     twins = [settings_of(other.records[0]) for other in lines if other.records]
     names = {*_ALWAYS, *differing([twin for twin in twins if twin["method"] == record.method])}
-    told = [f"{name.rpartition('.')[2]} {settings[name]}" for name in sorted(names) if name in settings]
+    told = [f"{_FLAGS.get(name, name)} {settings[name]}" for name in sorted(names) if name in settings]
     return ", ".join([f"{record.method} ({family_of(record).name})", *told])
