@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure
@@ -39,8 +40,8 @@ class Sign:
 
     def handle(self) -> Line2D:
         """As a file has it."""
-        line = ("--" if self.dashed else "-") if self.dashed or not self.marker else ""
-        return Line2D([], [], color=self.ink, marker=self.marker or None, linestyle=line, label=self.name)
+        look: dict[str, Any] = {"linestyle": "--" if self.dashed else "" if self.marker else "-"}
+        return Line2D([], [], color=self.ink, marker=self.marker or None, label=self.name, **look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,12 @@ def save(chart: Chart, folder: Path, stem: str) -> list[Path]:
         for ending in ("svg", "png"):
             buffer = BytesIO()
             about = {"Date": None} if ending == "svg" else {"Software": None}
-            paper = {"bbox_inches": "tight", "pad_inches": 0.15, "facecolor": _palette()[CARD], "dpi": _SHARPNESS}
+            paper: dict[str, Any] = {
+                "bbox_inches": "tight",
+                "pad_inches": 0.15,
+                "facecolor": _palette()[CARD],
+                "dpi": _SHARPNESS,
+            }
             chart.figure.savefig(buffer, format=ending, metadata=about, **paper)
             path = folder / f"{stem}.{ending}"
             write_atomic(path, buffer.getvalue())
@@ -139,5 +145,5 @@ def _palette() -> dict[str, str]:
 def _corners(marker: str) -> str:
     """The outline of a marker as corners around the origin."""
     style = MarkerStyle(marker)
-    outline = style.get_path().transformed(style.get_transform()).to_polygons()[0]
+    outline = np.asarray(style.get_path().transformed(style.get_transform()).to_polygons()[0], dtype=float)
     return " ".join(f"{x:.2f},{-y:.2f}" for x, y in outline)

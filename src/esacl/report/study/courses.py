@@ -75,7 +75,7 @@ def _names(axes: Axes, named: Sequence[Course], texts: Sequence[str]) -> None:
         edge, start = frame[2], frame[2] + 12
         line = axes.transData.inverted().transform([(edge, end), (start, height), (start + 3, height)])
         axes.plot(line[:2, 0], line[:2, 1], color=MUTED, linewidth=0.8, alpha=0.7, clip_on=False)
-        axes.text(*line[2], text, fontsize=_FONT, color=FG, va="center_baseline", clip_on=False)
+        axes.text(line[2, 0], line[2, 1], text, fontsize=_FONT, color=FG, va="center_baseline", clip_on=False)
 
 
 def _end(course: Course) -> str:

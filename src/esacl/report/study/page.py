@@ -21,8 +21,7 @@ from esacl.report.study.plots import themes
 from esacl.report.view import GLOSSARY
 
 _SHOWN = ("Task-IL", "Class-IL", "executed", "Capacity", "Training")
-_ALWAYS = ("train.epochs", "train.batch_size", "update.lr", "objective.buffer", "sparsity.level")
-_ALWAYS += ("gradient.rho", "selection.keep")
+_ALWAYS = ("train.epochs", "train.batch_size", "update.lr", "objective.buffer", "sparsity.level", "gradient.rho")
 _FLAGS = {path: name.replace("_", " ") for name, path in SHORT_NAMES.items()}
 
 
@@ -127,6 +126,6 @@ def _facts(line: Line, lines: Sequence[Line]) -> str:
     record = line.records[0]
     settings = settings_of(record)
     twins = [settings_of(other.records[0]) for other in lines if other.records]
-    names = {*_ALWAYS, *differing([twin for twin in twins if twin["method"] == record.method])}
+    names = {*_ALWAYS, "selection.keep", *differing([twin for twin in twins if twin["method"] == record.method])}
     told = [f"{_FLAGS.get(name, name)} {settings[name]}" for name in sorted(names) if name in settings]
     return ", ".join([f"{record.method} ({family_of(record).name})", *told])

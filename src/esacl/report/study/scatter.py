@@ -126,7 +126,8 @@ def _names(axes: Axes, found: Sequence[Dot], places: Sequence[Point], named: set
         side = "left" if box[0] > point[0] else "right" if box[2] < point[0] else "center"
         x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
         look: dict[str, Any] = {"fontsize": _FONT, "color": FG, "ha": side, "va": "center_baseline", "zorder": 5}
-        axes.text(*to_data((x, (box[1] + box[3]) / 2)), text, **look)
+        at_x, at_y = to_data((x, (box[1] + box[3]) / 2))
+        axes.text(at_x, at_y, text, **look)
         edge = nearest_edge(box, point)
         if abs(edge[0] - point[0]) + abs(edge[1] - point[1]) > 14:
             ends = to_data([point, edge])
