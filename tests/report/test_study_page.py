@@ -68,7 +68,7 @@ def test_points_say_the_mean_and_spread_of_their_runs(page, every_method):
             values = [record.accuracy.of(setting) for record in line.records]
             if None not in values and len(values) > 1:
                 wanted = f"{line.label}: {100 * fmean(values):.1f} ±{100 * stdev(values):.1f} % at "
-                assert sum(label.startswith(wanted) for label in told) == 3 if "mtl" not in wanted else 2
+                assert sum(label.startswith(wanted) for label in told) == 3
 
 
 def test_methods_that_need_the_task_are_in_task_il_only_and_that_is_said(page):
