@@ -38,7 +38,7 @@ SURFACE = {
         "--width",
     ],
     "resume": ["--json", "DIRECTORY"],
-    "report": ["--out", "-o", "DIRECTORIES"],
+    "report": ["--figures", "--out", "-o", "DIRECTORIES"],
     "grid": ["--dry-run", "--jobs", "--only", "--out", "--scheduler", "--seeds", "RECIPE"],
     "table": ["--format", "--out", "--paper", "-o", "DIRECTORIES"],
     "landscape": ["--examples", "--json", "--out", "--rho", "--sparsity", "--steps", "-o", "DIRECTORIES"],

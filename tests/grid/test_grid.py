@@ -13,6 +13,7 @@ from esacl.grid.drive import Drive
 from esacl.grid.news import Finished, Progressed
 from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
+from esacl.grid.study import read_study
 from esacl.grid.work import Pace
 from tests.grid.conftest import RECIPE
 
@@ -126,6 +127,15 @@ def test_a_worker_stops_when_nobody_waits_for_its_run_any_more(recipe, cluster, 
         assert client.submit(sorted, [2, 1], pure=False).result(timeout=60) == [1, 2]  # its only thread is free again
 
 
+def test_a_grid_writes_its_page_and_says_where(grid, tmp_path, monkeypatch):
+    monkeypatch.setattr("esacl.runner.write_report", lambda *_: None)
+    code, told, _ = grid(ONE, "--only", "finetune")
+    page = tmp_path / "out" / "report.html"
+    assert code == 0
+    assert f"report: {page}" in told
+    assert "runs finished <b>1 of 2</b>" in page.read_text("utf-8")
+
+
 def test_a_failed_run_is_told_with_its_reason_and_the_others_go_on(grid, brief, tmp_path):
     bad = ONE.replace('buffer = ""', 'buffer = ""\nstream = "folder:/nowhere"')
     code, table, told = grid(bad)
@@ -135,6 +145,11 @@ def test_a_failed_run_is_told_with_its_reason_and_the_others_go_on(grid, brief, 
     assert "1 of 2 runs failed" in told
     assert "0 of 1" in table
     assert (tmp_path / "out" / "er-batch_size-16" / "0" / "results.json").exists()
+    failed = read_study([tmp_path / "out"]).failures
+    assert [name for name, _ in failed] == ["finetune, seed 0"]
+    assert "/nowhere" in failed[0][1]
+    assert grid(ONE)[0] == 0
+    assert not read_study([tmp_path / "out"]).failures
 
 
 def test_what_no_user_can_cause_goes_into_a_log_beside_the_run(grid, brief, tmp_path, monkeypatch):

@@ -11,8 +11,9 @@ from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
 from esacl.cli.landscape import landscape_command
 from esacl.cli.learn import learn_command
-from esacl.cli.lists import methods_command, report_command, streams_command
+from esacl.cli.lists import methods_command, streams_command
 from esacl.cli.predict import predict_command
+from esacl.cli.report import report_command
 from esacl.cli.run import STATUS, resume_command, run_command
 from esacl.cli.table import table_command
 from esacl.errors import EsaclError

@@ -25,9 +25,11 @@ from esacl.grid.drive import Drive
 from esacl.grid.news import Failed
 from esacl.grid.plan import Cell, lay_out, missing
 from esacl.grid.recipe import checked_seeds, read_recipe
+from esacl.grid.study import PAGE, study_of
 from esacl.grid.tables import write_recipe, write_tables
 from esacl.report.formats import as_rich
 from esacl.report.sheet import sheets
+from esacl.report.study import write_page
 
 TEXT = Console()
 STATUS = Console(stderr=True)
@@ -55,7 +57,7 @@ def grid_command(
         str | None, described("address, or scheduler file (.json), of a dask cluster to run on instead", MACHINE)
     ] = None,
 ) -> None:
-    """Train every run of a recipe that is not finished yet, several at a time, and tabulate them.
+    """Train every run of a recipe that is not finished yet, several at a time, then tabulate and plot them.
 
     Repeat the command after a crash, a kill or Ctrl-C: it goes on where it stopped. Exit code 1 if a run failed.
     """
@@ -77,8 +79,10 @@ def grid_command(
             given = {"--out": [out], "--seeds": seeds, "--only": only, "--jobs": [jobs], "--scheduler": [scheduler]}
             failed = _train(left, min(workers, len(left)), scheduler, _again(recipe, given))
         lines = write_tables(wanted, cells, place, f"esacl grid {recipe}")
+        page = write_page(study_of(wanted, cells, lines), place / PAGE)
     TEXT.print(as_rich(sheets(lines, everything=False)))
     TEXT.print(f"written: {place / 'table.md'}, figures.csv", markup=False, soft_wrap=True)
+    TEXT.print(f"report: {page.resolve()}", markup=False, soft_wrap=True)
     if failed:
         told = f"{len(failed)} of {len(left)} runs failed; the same command tries them again."
         STATUS.print(told, style="red", markup=False, soft_wrap=True)

@@ -1,8 +1,7 @@
-"""`esacl methods`, `esacl streams` and `esacl report`: what there is, and what came of it."""
+"""`esacl methods` and `esacl streams`: what there is."""
 
 import json as json_text
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -15,7 +14,6 @@ from esacl.cli.flags import OUTPUT, described
 from esacl.config import SLOTS
 from esacl.options import helps
 from esacl.recipes import FLAGS, METHODS, Method, method
-from esacl.report import load_run, summary_table, write_report
 from esacl.streams import available
 
 TEXT = Console()
@@ -94,23 +92,3 @@ def streams_command(*, json: Json = False) -> None:
         table.add_row(stream.name, stream.description, *counts, image, download)
     TEXT.print(table)
     TEXT.print("Download with `esacl data get NAME`; `esacl data check` says what is there.", style="dim")
-
-
-def report_command(
-    directories: Annotated[list[Path], Parameter(help="run directories", negative="")],
-    /,
-    *,
-    out: Annotated[
-        Path | None,
-        described(
-            "file to write [default: report.html of the first run, or of the current folder for several]",
-            OUTPUT,
-            name=["--out", "-o"],
-        ),
-    ] = None,
-) -> None:
-    """Write one self-contained page about one or several runs, side by side."""
-    target = out or (directories[0] / "report.html" if len(directories) == 1 else Path("report.html"))
-    TEXT.print(summary_table([load_run(directory) for directory in directories]))
-    written = write_report(directories, target)
-    TEXT.print(f"report: {written.resolve()}", markup=False, soft_wrap=True)

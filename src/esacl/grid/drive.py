@@ -172,4 +172,5 @@ class Drive:
     def _fail(self, run: _Open, reason: str) -> Failed:
         self._open = {number: other for number, other in self._open.items() if other is not run}
         self._client.cancel([run.future])
+        run.cell.fail(reason)
         return Failed(run.cell, reason)

@@ -59,9 +59,20 @@ class Cell:
             return "changed"
         return "finished" if self.directory.results.exists() else "begun"
 
+    def fail(self, reason: str) -> None:
+        """Leave beside the run why it is not finished."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.beside("failed"), f"{reason}\n")
+
+    def failure(self) -> str | None:
+        """Why its last attempt failed; None where none has, or it has been begun again since."""
+        note = self.beside("failed")
+        return note.read_text(encoding="utf-8").strip() if note.exists() and self.state() != "finished" else None
+
     def claim(self) -> None:
         """Make its directory that of a run with these settings; a run that is begun stays as it is."""
         state = self.state()
+        self.beside("failed").unlink(missing_ok=True)
         with self.directory.locked():
             if state == "changed":  # first, so that whatever happens now its results are not taken for the new ones
                 self.directory.begin(self.config(), overwrite=True)

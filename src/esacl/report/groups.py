@@ -57,6 +57,16 @@ def spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(fmean(known), stdev(known) if len(known) > 1 else None)
 
 
+def bars_told(found: Sequence[Spread]) -> str:
+    """What the bars of a plot are; with one seed there are none.
+
+    >>> bars_told([Spread(0.5, 0.1), Spread(0.5, None)]), bars_told([Spread(0.5, None)])
+    ('Bars are ± one standard deviation over the seeds.', 'One seed each, so there are no bars.')
+    """
+    several = any(each.std is not None for each in found)
+    return "Bars are ± one standard deviation over the seeds." if several else "One seed each, so there are no bars."
+
+
 def contests(records: Sequence[RunRecord]) -> list[Contest]:
     """The runs by stream, then by method and settings, in the order they were given; seeds in ascending order."""
     places: dict[tuple[str, int, str], list[RunRecord]] = {}
@@ -83,21 +93,30 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def _groups(records: Sequence[RunRecord]) -> list[Group]:
     kinds: dict[tuple[Any, ...], list[RunRecord]] = {}
     for record in records:
-        kinds.setdefault((record.method, *sorted(_settings(record).items())), []).append(record)
+        kinds.setdefault((record.method, *sorted(settings_of(record).items())), []).append(record)
     members = [tuple(sorted(group, key=lambda record: record.seed)) for group in kinds.values()]
     return [Group(_label(group[0], [other[0] for other in members]), group) for group in members]
 
 
 def _label(record: RunRecord, everyone: Sequence[RunRecord]) -> str:
     """The method, and the settings that tell it apart from others of the same method."""
-    twins = [_settings(other) for other in everyone if other.method == record.method]
-    mine = _settings(record)
-    names = sorted({name for twin in twins for name in twin if len({other.get(name) for other in twins}) > 1})
-    differing = [f"{name.rpartition('.')[2]} {mine.get(name, 'default')}" for name in names]
-    return record.method + (f" ({', '.join(differing)})" if differing else "")
+    names = differing([settings_of(other) for other in everyone if other.method == record.method])
+    mine = settings_of(record)
+    told = [f"{name.rpartition('.')[2]} {mine.get(name, 'default')}" for name in names]
+    return record.method + (f" ({', '.join(told)})" if told else "")
 
 
-def _settings(record: RunRecord) -> dict[str, str]:
+def differing(twins: Sequence[Mapping[str, str]]) -> list[str]:
+    """Names of the settings in which these are not all alike.
+
+    >>> differing([{"a": "1", "b": "2"}, {"a": "1", "b": "3"}, {"a": "1"}])
+    ['b']
+    """
+    return sorted({name for twin in twins for name in twin if len({other.get(name) for other in twins}) > 1})
+
+
+def settings_of(record: RunRecord) -> dict[str, str]:
+    """What makes a run another experiment, by dotted name."""
     return {name: value for name, value in flatten(record.config).items() if name not in _NOT_A_SETTING}
 
 

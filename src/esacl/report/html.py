@@ -20,7 +20,11 @@ def write_report(run_dirs: Sequence[Path], out: Path) -> Path:
         raise RunError(
             "there is nothing to report: no run directory was given. Give one or more that `esacl run` made."
         )
-    page = render([load_run(path) for path in directories])
+    return write_html(out, render([load_run(path) for path in directories]))
+
+
+def write_html(out: Path, page: str) -> Path:
+    """Write a page; an existing file is replaced at once."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(out, page)
@@ -38,9 +42,10 @@ def render(records: Sequence[RunRecord]) -> str:
     runs = {ids[id(record)]: view_run(record, label, ids[id(record)]) for record, label in labelled}
     compared = [view_contest(contest, ids, f"stream-{place + 1}") for place, contest in enumerate(found)]
     template = "comparison.html" if len(records) > 1 else "single.html"
-    return _pages().get_template(template).render(runs=runs, contests=compared, glossary=GLOSSARY)
+    return pages().get_template(template).render(runs=runs, contests=compared, glossary=GLOSSARY)
 
 
-def _pages() -> Environment:
+def pages() -> Environment:
+    """The templates."""
     loader = PackageLoader("esacl.report")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

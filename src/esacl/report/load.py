@@ -28,16 +28,16 @@ def load_run(path: Path) -> RunRecord:
         raise RunError(
             f"the run in {str(path)!r} is not finished: it has no results.json. Use `esacl resume {quote(str(path))}`."
         )
-    name = path.resolve().name or str(path)
-    return _record(clean(name), _Table(_results(results), results), _config(config), _log(path / "events.jsonl"))
+    return _record(path, _Table(_results(results), results), _config(config), _log(path / "events.jsonl"))
 
 
-def _record(name: str, table: "_Table", config: Mapping[str, Any], log: tuple[Epoch, ...]) -> RunRecord:
+def _record(path: Path, table: "_Table", config: Mapping[str, Any], log: tuple[Epoch, ...]) -> RunRecord:
     tasks = table.whole("tasks", low=1)
     cost, time, footprint = table.table("flops"), table.table("seconds"), table.table("footprint_bytes")
     accuracy = Scores(table.number("task_il", low=0, high=1), table.maybe("class_il", low=0, high=1))
     return RunRecord(
-        name=name,
+        name=clean(path.resolve().name or str(path)),
+        path=path,
         method=table.text("method"),
         stream=table.text("stream"),
         seed=table.whole("seed"),

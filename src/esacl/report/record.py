@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
+from pathlib import Path
 from typing import Any, Literal
 
 from esacl.metrics.cost import Flops
@@ -57,6 +58,7 @@ class RunRecord:
     """One finished run."""
 
     name: str  # of its directory
+    path: Path  # of its directory
     method: str
     stream: str
     seed: int

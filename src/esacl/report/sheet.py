@@ -8,6 +8,7 @@ from esacl.report.columns import ALL_FIGURES, FIGURES, NUMBERS, Column, Figure, 
 from esacl.report.groups import contests
 from esacl.report.record import SETTING_NAMES, SETTINGS, RunRecord
 from esacl.report.scale import scale_words
+from esacl.report.switches import switched_off
 from esacl.report.units import DASH, scale_for
 
 
@@ -56,12 +57,12 @@ def lines_of(records: Sequence[RunRecord]) -> list[Line]:
 
 def sheets(lines: Sequence[Line], paper: bool = False, everything: bool = True) -> list[Sheet]:
     """A sheet for each stream and split; with the numbers of the paper, and all figures or those that matter most."""
-    return [_sheet(members, paper, ALL_FIGURES if everything else FIGURES) for members in _tables(lines)]
+    return [_sheet(members, paper, ALL_FIGURES if everything else FIGURES) for members in tables_of(lines)]
 
 
 def every_seed(lines: Sequence[Line]) -> list[Sheet]:
     """Task-IL and Class-IL of each single run."""
-    return [_seeds(members) for members in _tables(lines)]
+    return [_seeds(members) for members in tables_of(lines)]
 
 
 def numbers(lines: Sequence[Line], paper: bool = False) -> Iterator[list[str | int | float | None]]:
@@ -91,8 +92,8 @@ _BESIDE: Mapping[tuple[str, str], Callable[[Reported], Measure | None]] = {
 """Figures that the paper reports too, and where its number is."""
 
 
-def _tables(lines: Sequence[Line]) -> list[list[Line]]:
-    """The lines by stream, tasks and split; one without a run stands with the first table of its stream."""
+def tables_of(lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines by what may be compared: stream, tasks, split; one without a run is with the first of its stream."""
     places: dict[tuple[str, str, int], list[Line]] = {}
     for line in lines:
         same = [place for place in places if place[:2] == (line.stream, line.split)]
@@ -103,7 +104,8 @@ def _tables(lines: Sequence[Line]) -> list[list[Line]]:
     return list(places.values())
 
 
-def _title(lines: Sequence[Line]) -> str:
+def title_of(lines: Sequence[Line]) -> str:
+    """What a table is about."""
     tasks = next((f", {line.records[0].tasks} tasks" for line in lines if line.records), "")
     return f"{lines[0].stream}{tasks}, {lines[0].split} split"
 
@@ -120,7 +122,7 @@ def _sheet(lines: Sequence[Line], paper: bool, figures: Sequence[Figure]) -> She
         beside = _BESIDE.get((column.figure.family, column.figure.name))
         if beside is not None and any(beside(found) for found in said):
             _add_reported(head, body, column, [beside(found) for found in said])
-    return Sheet(_title(lines), tuple(head), tuple(map(tuple, body)), _caption(lines, paper))
+    return Sheet(title_of(lines), tuple(head), tuple(map(tuple, body)), _caption(lines, paper))
 
 
 def _entry(column: Column, line: Line, best: str | None) -> Entry:
@@ -149,10 +151,7 @@ def _reported(line: Line) -> Reported:
     if not line.records:
         return Reported()
     record = line.records[0]
-    sparsity, selection = record.config.get("sparsity", {}), record.config.get("selection", {})
-    off = [name for name, key in (("sa", "sharpness"), ("sp", "polytope")) if sparsity.get(key) is False]
-    if selection.get("keep", 1.0) < 1:
-        off += [name for name, key in (("sse", "support"), ("ere", "redundant")) if selection.get(key) is False]
+    off = [switch.key for switch in switched_off(record)]
     return Reported() if len(off) > 1 else reported(record.method, record.stream, record.sparsity, *off)
 
 
@@ -174,4 +173,4 @@ def _seeds(lines: Sequence[Line]) -> Sheet:
     rows = [(Entry(line.label), *(Entry(scores(line, seed)) for seed in seeds)) for line in lines]
     both = " / ".join(SETTING_NAMES[setting] for setting in SETTINGS)
     caption = f"{both} (%) of each seed."
-    return Sheet(_title(lines), ("seed", *map(str, seeds)), tuple(rows), caption)
+    return Sheet(title_of(lines), ("seed", *map(str, seeds)), tuple(rows), caption)

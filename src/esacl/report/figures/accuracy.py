@@ -1,7 +1,7 @@
 """How accurate one run is: the accuracy matrix, and each task over time."""
 
 from collections.abc import Sequence
-from math import floor, isnan
+from math import ceil, floor, isfinite, isnan
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -112,6 +112,14 @@ def stage_axis(axes: Axes, tasks: int) -> None:
     axes.set_xlim(-0.04 * tasks - 0.1, tasks - 1 + 0.04 * tasks + 0.1)
     axes.set_xticks(range(tasks), labels=_numbers(tasks, most=12))
     axes.set_xlabel("after training task")
+
+
+def round_range(values: Sequence[float]) -> tuple[float, float]:
+    """Round limits around percentages, a little wider than they are."""
+    finite = [value for value in values if isfinite(value)] or [0.0, 100.0]
+    step = 1 if max(finite) - min(finite) < 4 else 5
+    low, high = floor((min(finite) - 0.2 * step) / step) * step, ceil((max(finite) + 0.2 * step) / step) * step
+    return max(0, low), max(min(100, high), low + step)
 
 
 def _cell(axes: Axes, at: tuple[int, int], value: float, *, seen: bool, fresh: bool, tasks: int) -> None:

@@ -1,12 +1,11 @@
 """Several runs in one picture: final accuracy, accuracy over time, cost."""
 
-from math import ceil, floor, isfinite
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from esacl.report.figures.accuracy import accuracy_axis, stage_axis
+from esacl.report.figures.accuracy import accuracy_axis, round_range, stage_axis
 from esacl.report.figures.cost import FLOPS_COLOURS, FLOPS_MEANING
 from esacl.report.figures.drawing import Drawing, Key
 from esacl.report.figures.svg import (
@@ -35,7 +34,7 @@ def final_accuracy(contest: Contest, setting: Setting, prefix: str) -> Drawing:
     groups, name = contest.groups, SETTING_NAMES[setting]
     values = [[run.accuracy.of(setting) for run in group.records] for group in groups]
     known = [100 * value for row in values for value in row if value is not None]
-    low, high = _round_range(known)
+    low, high = round_range(known)
     texts = [_SHARE(found.mean, found.std) if (found := spread(row)) else DASH for row in values]
     with house_style():
         figure, axes = canvas(WIDTH, 34 * len(groups) + 56, Margins(_room(groups), 92, 8, 48))
@@ -160,14 +159,6 @@ def accuracy_against_cost(contest: Contest, prefix: str) -> Drawing:
     keys = tuple(Key(group.label, css(colour(place))) for place, group in enumerate(contest.groups))
     caption = "Each dot is one run. Better is higher and further left."
     return Drawing(f"{name}: accuracy against cost", svg, caption, keys)
-
-
-def _round_range(values: list[float]) -> tuple[float, float]:
-    """Round limits around percentages, a little wider than they are."""
-    finite = [value for value in values if isfinite(value)] or [0.0, 100.0]
-    step = 1 if max(finite) - min(finite) < 4 else 5
-    low, high = floor((min(finite) - 0.2 * step) / step) * step, ceil((max(finite) + 0.2 * step) / step) * step
-    return max(0, low), max(min(100, high), low + step)
 
 
 def _named_rows(axes: Axes, groups: tuple[Group, ...]) -> None:

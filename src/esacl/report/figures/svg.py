@@ -5,7 +5,7 @@ Figures are drawn with sentinel colours, which become CSS variables here: the pa
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -15,6 +15,8 @@ from xml.etree import ElementTree
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from esacl.report.figures.drawing import Mark
 
 WIDTH = 480  # pixels of a figure at its natural size: legible when a phone shows it at two thirds
 SERIES = 8  # colours of methods before they repeat
@@ -98,7 +100,12 @@ def css(sentinel: str) -> str:
     return _CSS[sentinel]
 
 
-def to_svg(figure: Figure, label: str, prefix: str, least_width: float = 0) -> str:
+def variables() -> dict[str, str]:
+    """The page's variable of each colour that figures are drawn with."""
+    return dict(zip(_SENTINELS, _VARIABLES))
+
+
+def to_svg(figure: Figure, label: str, prefix: str, least_width: float = 0, marks: Sequence[Mark] = ()) -> str:
     """Inline SVG with an accessible label; `prefix` makes its ids unique in the page."""
     buffer = BytesIO()
     with warnings.catch_warnings():
@@ -109,10 +116,14 @@ def to_svg(figure: Figure, label: str, prefix: str, least_width: float = 0) -> s
     _rewrite(root, prefix)
     _prune(root)
     width, height = (figure.get_size_inches() * 72).round(1)
-    frame = {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria-label": label}
+    role = "group" if marks else "img"  # what is inside an image cannot be reached
+    frame = {"viewBox": f"0 0 {width:g} {height:g}", "role": role, "aria-label": label}
     frame["style"] = f"max-width:{width:g}px" + (f";min-width:{least_width:g}px" if least_width else "")
     root.attrib.clear()
     root.attrib.update(frame)
+    for mark in marks:
+        at = {"cx": f"{mark.x:.1f}", "cy": f"{mark.y:.1f}", "r": "10", "class": "mark", "data-row": mark.row}
+        ElementTree.SubElement(root, "circle", {**at, "role": "img", "tabindex": "-1", "aria-label": mark.label})
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 

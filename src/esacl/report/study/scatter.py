@@ -1,0 +1,142 @@
+"""Accuracy over what it costs: a point for each line, with its name beside it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+from esacl.report.figures.accuracy import round_range
+from esacl.report.figures.svg import CARD, FG, MUTED, WIDTH, Margins, canvas, house_style
+from esacl.report.groups import bars_told
+from esacl.report.record import SETTING_NAMES, Setting
+from esacl.report.study.chart import Chart, Spot, families_shown
+from esacl.report.study.families import FAMILIES, family_of
+from esacl.report.study.labels import Box, Point, nearest_edge, place, side_by_side
+from esacl.report.study.measures import Cost, Dot
+from esacl.report.units import Scale, scale_for, shorten
+
+MOST_NAMES = 30
+"""Lines whose names have room in one plot."""
+
+NAMED = 12
+"""Where there are more, this many of the best are named."""
+
+_FONT, _WIDE = 12, 0.6  # pixels of a letter's height, and its width relative to that
+_LONGEST = 26  # characters of a name
+_SHARE = scale_for("share", [])
+
+
+def accuracy_over(found: Sequence[Dot], setting: Setting, cost: Cost) -> Chart:
+    """Every line by its cost and its accuracy at the end; bars are standard deviations over the seeds."""
+    name = SETTING_NAMES[setting]
+    scale = scale_for(cost.kind, [dot.x.mean for dot in found])
+    with house_style():
+        figure, axes = canvas(WIDTH, 330 + 5 * min(len(found), MOST_NAMES), Margins(right=16, top=16))
+        low = _accuracies(axes, found)
+        logarithmic = _costs(axes, [dot.x.mean / scale.size for dot in found], cost)
+        places, moved = _places(axes, found, scale)
+        _draw(axes, found, places, scale)
+        axes.set_xlabel(f"{cost.name} ({scale.unit}{', logarithmic' if logarithmic else ''})")
+        axes.set_ylabel("accuracy (%)")
+        best = sorted(range(len(found)), key=lambda n: -found[n].y.mean)
+        named = set(best[: len(found) if len(found) <= MOST_NAMES else NAMED])
+        unnamed = len(found) - _names(axes, found, places, named)
+    top = found[best[0]]
+    label = f"{name} accuracy over {cost.name}, {len(found)} rows. Highest: {top.line.label}, {_told(top, scale)}."
+    caption = f"{cost.about} Better is higher and further left. {bars_told([dot.y for dot in found])}"
+    caption += " The axis does not start at zero." if low > 0 else ""
+    caption += " Points that would hide another stand a little to its side." if moved else ""
+    caption += f" {unnamed} points have no name for want of room: hover or tap." if unnamed else ""
+    spots = tuple(Spot(dot.line, *at, _told(dot, scale)) for dot, at in zip(found, places))
+    signs = families_shown((family_of(dot.line.records[0]) for dot in found), FAMILIES)
+    title, slug = f"{name}: accuracy over {cost.name}", f"accuracy-over-{cost.slug}-{setting}"
+    return Chart(title, slug, figure, axes, label, caption, signs, spots, least_width=400)
+
+
+def _told(dot: Dot, scale: Scale) -> str:
+    return f"{_SHARE(dot.y.mean, dot.y.std)} % at {scale(dot.x.mean, dot.x.std or None)} {scale.unit}"
+
+
+def _accuracies(axes: Axes, found: Sequence[Dot]) -> float:
+    """Round limits around all points and their bars; returns the lower one."""
+    ends = [100 * (dot.y.mean + sign * (dot.y.std or 0)) for dot in found for sign in (-1, 1)]
+    low, high = round_range([min(100.0, max(0.0, end)) for end in ends])
+    axes.set_ylim(low, high + 0.02 * (high - low))
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=(1, 2, 5, 10)))
+    axes.spines["left"].set_visible(False)
+    return low
+
+
+def _costs(axes: Axes, values: Sequence[float], cost: Cost) -> bool:
+    """From zero, or by powers where the largest is far above the least; returns which."""
+    least, most = min(values), max(values)
+    if cost.kind == "share":
+        axes.set_xlim(0, max(105.0, 1.05 * most))
+    elif least > 0 and most / least > 15:
+        axes.set_xscale("log")
+        axes.set_xlim(least / 1.4, most * 1.4)
+        steps = [step * 10.0**power for power in range(-9, 10) for step in (1, 2, 5)]
+        axes.xaxis.set_major_locator(FixedLocator([step for step in steps if least / 1.4 <= step <= most * 1.4]))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+        return True
+    else:
+        axes.set_xlim(0, 1.08 * most or 1)
+    if cost.kind != "share":
+        axes.xaxis.set_major_locator(MaxNLocator(7, steps=(1, 2, 5, 10)))
+    return False
+
+
+def _places(axes: Axes, found: Sequence[Dot], scale: Scale) -> tuple[list[Point], bool]:
+    """Where the points stand, and whether any had to step aside."""
+    exact = [(dot.x.mean / scale.size, 100 * dot.y.mean) for dot in found]
+    pixels = [(float(x), float(y)) for x, y in axes.transData.transform(exact)]
+    shown = side_by_side(pixels, apart=8)
+    places = [(float(x), float(y)) for x, y in axes.transData.inverted().transform(shown)]
+    return places, shown != pixels
+
+
+def _draw(axes: Axes, found: Sequence[Dot], places: Sequence[Point], scale: Scale) -> None:
+    """The points of each family with their bars."""
+    families = [family_of(dot.line.records[0]) for dot in found]
+    for family in dict.fromkeys(families):
+        members = [(dot, at) for dot, at, mine in zip(found, places, families) if mine is family]
+        x, y = [at[0] for _, at in members], [at[1] for _, at in members]
+        x_error = [(dot.x.std or 0) / scale.size for dot, _ in members]
+        y_error = [100 * (dot.y.std or 0) for dot, _ in members]
+        bars: dict[str, Any] = {"color": family.ink, "elinewidth": 1.2, "capsize": 2.5, "zorder": 2, "fmt": "none"}
+        axes.errorbar(x, y, y_error, x_error, alpha=0.55, **bars)
+        look: dict[str, Any] = {"linestyle": "", "markersize": 8, "zorder": 3, "clip_on": False, "alpha": 0.9}
+        axes.plot(x, y, family.marker, color=family.ink, markeredgecolor=CARD, markeredgewidth=0.7, **look)
+
+
+def _names(axes: Axes, found: Sequence[Dot], places: Sequence[Point], named: set[int]) -> int:
+    """Write names where there is room, with a thin line to points that are further away; returns how many."""
+    to_pixels, to_data = axes.transData.transform, axes.transData.inverted().transform
+    points = [(float(x), float(y)) for x, y in to_pixels(places)]
+    texts = [shorten(dot.line.label, _LONGEST) if n in named else "" for n, dot in enumerate(found)]
+    sizes = [(_FONT * _WIDE * len(text), _FONT + 2.0 if text else 0.0) for text in texts]
+    left, bottom, right, top = axes.bbox.extents
+    room = (left + 2, bottom + 2, right + 14, top + 12)
+    boxes = place(points, sizes, room, [_bar(axes, dot, at) for dot, at in zip(found, places)])
+    for point, text, box in zip(points, texts, boxes):
+        if box is None or not text:
+            continue
+        side = "left" if box[0] > point[0] else "right" if box[2] < point[0] else "center"
+        x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
+        look: dict[str, Any] = {"fontsize": _FONT, "color": FG, "ha": side, "va": "center_baseline", "zorder": 5}
+        at_x, at_y = to_data((x, (box[1] + box[3]) / 2))
+        axes.text(at_x, at_y, text, **look)
+        edge = nearest_edge(box, point)
+        if abs(edge[0] - point[0]) + abs(edge[1] - point[1]) > 14:
+            ends = to_data([point, edge])
+            axes.plot(ends[:, 0], ends[:, 1], color=MUTED, linewidth=0.8, alpha=0.7, zorder=1)
+    return sum(box is not None for n, box in enumerate(boxes) if n in named)
+
+
+def _bar(axes: Axes, dot: Dot, at: Point) -> Box:
+    """The pixels of the vertical bar of a point."""
+    half = 100 * (dot.y.std or 0)
+    (x, low), (_, high) = axes.transData.transform([(at[0], at[1] - half), (at[0], at[1] + half)])
+    return float(x) - 1, float(low), float(x) + 1, float(high)

@@ -1,0 +1,82 @@
+"""Settings that a grid moves while all others stay: sparsity, rho, the share of data, the learning rate."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from esacl.report.groups import differing, settings_of
+from esacl.report.sheet import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One setting, by its dotted name."""
+
+    path: str
+    name: str
+    slug: str
+    percent: bool = False
+    neutral: float | None = None  # value at which the other options of its part mean nothing
+
+    @property
+    def slot(self) -> str:
+        """The part it belongs to."""
+        return self.path.partition(".")[0]
+
+
+SWEEPS = (
+    Sweep("sparsity.level", "sparsity", "sparsity", percent=True),
+    Sweep("gradient.rho", "ρ, the length of the ascent", "rho", neutral=0.0),
+    Sweep("selection.keep", "share of each batch that is kept", "keep", percent=True, neutral=1.0),
+    Sweep("selection.removed", "share of the data that is removed", "removed", percent=True),
+    Sweep("update.lr", "learning rate", "lr"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Lines that differ in one setting alone, in ascending order of it."""
+
+    label: str
+    points: tuple[tuple[float, Line], ...]
+
+
+def series(lines: Sequence[Line], sweep: Sweep) -> list[Series]:
+    """What moves along a setting, with at least two values of it."""
+    known = [(line, settings_of(line.records[0])) for line in lines if line.records]
+    moved = [(line, settings) for line, settings in known if sweep.path in settings]
+    groups: dict[tuple[str, ...], list[tuple[Line, Mapping[str, str]]]] = {}
+    for line, settings in moved:
+        if float(settings[sweep.path]) != sweep.neutral:
+            groups.setdefault(_others(settings, sweep, whole=False), []).append((line, settings))
+    for members in groups.values():
+        rest = _others(members[0][1], sweep, whole=True)
+        neutral = [other for other in moved if float(other[1][sweep.path]) == sweep.neutral]
+        alike = [other for other in neutral if _others(other[1], sweep, whole=True) == rest]
+        members += _nearest(alike, members[0][1])
+    swept = [members for members in groups.values() if len({settings[sweep.path] for _, settings in members}) > 1]
+    return [_series(members, [other[0][1] for other in swept], sweep) for members in swept]
+
+
+def _others(settings: Mapping[str, str], sweep: Sweep, whole: bool) -> tuple[str, ...]:
+    """All other settings; without the whole part, where its options mean nothing."""
+    kept = [name for name in sorted(settings) if name != sweep.path]
+    kept = [name for name in kept if not whole or not name.startswith(f"{sweep.slot}.")]
+    return tuple(f"{name} {settings[name]}" for name in kept)
+
+
+def _nearest(
+    neutral: Sequence[tuple[Line, Mapping[str, str]]], settings: Mapping[str, str]
+) -> list[tuple[Line, Mapping[str, str]]]:
+    """Of several lines at the neutral value, the one that was asked for most like the others."""
+    return sorted(neutral, key=lambda other: len(differing([other[1], settings])))[:1]
+
+
+def _series(
+    members: Sequence[tuple[Line, Mapping[str, str]]], everyone: Sequence[Mapping[str, str]], sweep: Sweep
+) -> Series:
+    mine = members[0][1]
+    twins = [other for other in everyone if other["method"] == mine["method"]]
+    names = [name for name in differing(twins) if name != sweep.path]
+    told = [f"{name.rpartition('.')[2]} {mine.get(name, 'default')}" for name in names]
+    points = sorted(((float(settings[sweep.path]), line) for line, settings in members), key=lambda point: point[0])
+    return Series(mine["method"] + (f" ({', '.join(told)})" if told else ""), tuple(points))
