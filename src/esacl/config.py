@@ -41,6 +41,7 @@ SHORT_NAMES = {
     "device": "machine.device",
     "precision": "machine.precision",
     "threads": "machine.threads",
+    "processes": "machine.processes",
     "lr": "update.lr",
     "buffer": "objective.buffer",
     "sparsity": "sparsity.level",
@@ -96,8 +97,9 @@ class MachineConfig:
     device: str = option("auto", "auto, cpu, cuda or mps")
     precision: Literal["32", "bf16", "16"] = option("32", "arithmetic of the network: 32, bf16 or 16 (mixed)")
     threads: int | None = option(
-        None, "CPU threads (default: 1 for the MLP, else torch's own choice)", low=1, high=1024
+        None, "CPU threads a process (default: 1 for the MLP, else torch's own choice, divided)", low=1, high=1024
     )
+    processes: int = option(1, "processes that train the run together, each on its part of a batch", low=1, high=1024)
 
 
 @dataclass(frozen=True, slots=True)
