@@ -155,6 +155,13 @@ class Config:
             tables[slot] = {k: v for k, v in values.items() if v is not None}
         return tables
 
+    def flat(self) -> dict[str, Any]:
+        """Every setting by its dotted name."""
+        tables = self.to_mapping()
+        parts = {name: table for name, table in tables.items() if isinstance(table, dict)}
+        plain = {name: value for name, value in tables.items() if name not in parts}
+        return plain | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
+
     def to_toml(self) -> str:
         """The run as a TOML document."""
         return tomli_w.dumps(self.to_mapping())

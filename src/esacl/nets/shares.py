@@ -166,11 +166,10 @@ class SharedNorm(nn.BatchNorm2d):
 
     def _track(self, mean: Tensor, variance: Tensor) -> None:
         """Move the running statistics: by the momentum, or to the mean over all batches without one."""
-        assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean, share)
-        self.running_var.lerp_(variance, share)
+        seen = self.get_buffer("num_batches_tracked").add_(1)
+        share = 1 / float(seen) if self.momentum is None else self.momentum
+        self.get_buffer("running_mean").lerp_(mean, share)
+        self.get_buffer("running_var").lerp_(variance, share)
 
 
 def share_norms(model: nn.Module, shares: Shares) -> None:
