@@ -27,6 +27,7 @@ class Shares:
         self.rank = rank
         self.size = size
         self.active = False
+        self.idle = False  # whether the present call has no row for this process
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Shares":
         return self  # a copy of a network, such as a teacher, belongs to the same process
@@ -41,8 +42,10 @@ class Shares:
         if learnt and torch.is_grad_enabled():
             params = {**params, **dict(zip(learnt, _Spread.apply(self, *(params[name] for name in learnt))))}  # type: ignore[no-untyped-call]
         first, last = self.bounds(len(x))
-        own = functional_call(model, params, (x[first:last],))
-        answers = torch.cat([own.features.float(), own.logits.float()], 1)
+        self.idle = first == last
+        # without a row of its own a process computes one that counts for nothing: all must exchange the same gradients
+        own = functional_call(model, params, (x[:1] if self.idle else x[first:last],))
+        answers = torch.cat([own.features.float(), own.logits.float()], 1)[: last - first]
         every: Tensor = _Gather.apply(self, len(x), answers)  # type: ignore[no-untyped-call]
         width = own.features.shape[1]
         return Outputs(every[:, :width], every[:, width:])
@@ -153,12 +156,13 @@ class SharedNorm(nn.BatchNorm2d):
         if not self.training or not self.shares.active:
             return super().forward(x)
         values = x.to(self.weight.dtype)
+        counts = 0.0 if self.shares.idle else 1.0
         count = values.new_tensor([values.numel() // values.shape[1]])
-        sums = self.shares.total(torch.cat([values.sum((0, 2, 3)), count]))
+        sums = self.shares.total(counts * torch.cat([values.sum((0, 2, 3)), count]))
         count = sums[-1].detach()
         mean = sums[:-1] / count
         centred = values - mean.view(1, -1, 1, 1)
-        variance = self.shares.total(centred.square().sum((0, 2, 3))) / count
+        variance = self.shares.total(counts * centred.square().sum((0, 2, 3))) / count
         if self.track_running_stats:
             self._track(mean.detach(), variance.detach() * (count / (count - 1).clamp(min=1)))
         scale = self.weight * (variance + self.eps).rsqrt()
