@@ -1,10 +1,13 @@
-"""`--processes`: the same results as one process, a run that ends as a whole, and goes on by any number of processes."""
+"""`--processes`: the results of one process, a run that ends as a whole and goes on by any number of processes."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from esacl.training.events import EpochDone
 from tests.builders import stream
 from tests.forks import forks
 
+PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 SMALL = {"epochs": 2, "limit_per_class": 20, "tasks": 2, "batch_size": 15, "threads": 1, "width": 32}
 
 
@@ -48,16 +52,19 @@ def assert_alike(one, other):
         np.testing.assert_allclose(weights(other)[name], value, atol=2e-5, err_msg=name)
 
 
-def test_two_processes_give_the_results_of_one(tmp_path, workers):
-    settings = {**SMALL, "method": "esacl-der++", "buffer": 20, "keep": 0.5, "rho": 0.05}
-    one = esacl.run(esacl.Config.of(**settings), tmp_path / "one")
-    assert not workers
-    two = esacl.run(esacl.Config.of(**settings, processes=2), tmp_path / "two")
-    assert_alike(tmp_path / "one", tmp_path / "two")
-    assert (two.matrix, two.flops, two.density) == (one.matrix, one.flops, one.density)
+def test_the_page_is_true_and_two_processes_give_the_results_of_one(tmp_path, monkeypatch, workers, capsys):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    session = {}
+    exec(block, session)
+    assert capsys.readouterr().out == "True\n"
+    one, two = tmp_path / "runs" / "one", tmp_path / "runs" / "two"
+    assert_alike(one, two)
+    assert session["two"].flops == session["one"].flops
+    assert session["two"].density == session["one"].density
     assert len(workers) == 1
     assert workers[0].returncode is not None, "no process is left"
-    assert {path.name for path in (tmp_path / "two").iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
+    assert {path.name for path in two.iterdir()} == {path.name for path in one.iterdir()}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX systems")
@@ -103,8 +110,6 @@ def commanded(rank, port, arguments):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface has another name elsewhere")
 def test_processes_that_torchrun_started_train_one_run(tmp_path):
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
