@@ -64,7 +64,7 @@ class Network:
                 outputs = functional_call(self.model, self.view(self.stored, task), (x,))
         if self._dtype is not None:
             outputs = Outputs(outputs.features.float(), outputs.logits.float())
-        return outputs  # type: ignore[no-any-return]
+        return outputs
 
     def example_gradients(self, loss: Callable[[Outputs, Tensor], Tensor], x: Tensor, y: Tensor) -> Params:
         """Gradient of each example's own loss, [B, ...] by stored parameter, in evaluation mode.

@@ -87,7 +87,7 @@ class _Spread(torch.autograd.Function):
         return tuple(value.view_as(value) for value in values)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, *_where_there_are_any(_Sum, ctx.shares, gradients)
 
 
@@ -103,7 +103,7 @@ class _Sum(torch.autograd.Function):
         return tuple(torch.empty_like(part).copy_(piece.view(part.shape)) for part, piece in zip(parts, pieces))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, *_where_there_are_any(_Spread, ctx.shares, gradients)
 
 
@@ -119,7 +119,7 @@ class _Gather(torch.autograd.Function):
         return shares.add_up(every)  # to zeros: works for parts of different sizes, and every value stays as it is
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
         return None, None, _Take.apply(ctx.shares, gradient)  # type: ignore[no-untyped-call]
 
 
@@ -133,7 +133,7 @@ class _Take(torch.autograd.Function):
         return every[first:last].clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
         return None, _Gather.apply(ctx.shares, ctx.count, gradient)  # type: ignore[no-untyped-call]
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import distributed
@@ -44,13 +45,13 @@ def invitation() -> Place | None:
     return Place(rank, size, local)
 
 
-def rendezvous(folder: Path, size: int) -> distributed.Store:
+def rendezvous(folder: Path, size: int) -> Any:
     """Where processes of one machine find each other: a file, so that no port is open to others."""
-    return distributed.FileStore(str(folder / "store"), size)
+    return distributed.FileStore(str(folder / "store"), size)  # type: ignore[attr-defined]
 
 
 @contextmanager
-def joined(rank: int, size: int, local: int, store: distributed.Store | None) -> Iterator[None]:
+def joined(rank: int, size: int, local: int, store: Any) -> Iterator[None]:
     """Be a member of the group: by a store on this machine, or without one by torchrun's address."""
     gpus = torch.cuda.is_available() and distributed.is_nccl_available()
     if gpus:

@@ -10,7 +10,7 @@ from shlex import quote
 from signal import Signals
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import Any
 
 import esacl
 from esacl.artifacts import RunDirectory
@@ -21,9 +21,6 @@ from esacl.processes.group import invitation, joined, rendezvous
 from esacl.processes.job import job, send
 from esacl.processes.worker import LOST
 from esacl.training.trainer import Trainer
-
-if TYPE_CHECKING:
-    from torch.distributed import Store
 
 POLL = 0.02  # seconds between two looks at a worker that is starting
 GRACE = 5.0  # seconds that a worker has to end, or to show that it is dead
@@ -78,7 +75,7 @@ def _check_free() -> None:
         )
 
 
-def _start(workers: list["subprocess.Popen[bytes]"], folder: Path, size: int) -> "Store":
+def _start(workers: list["subprocess.Popen[bytes]"], folder: Path, size: int) -> Any:
     """Start all others and wait until they are there."""
     store = rendezvous(folder, size)
     root = str(Path(esacl.__file__).parents[1])
