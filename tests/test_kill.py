@@ -1,7 +1,6 @@
 """Kill it at any moment and it resumes to the same bits."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -12,13 +11,10 @@ import pytest
 from safetensors.torch import load_file
 
 from esacl.training.checkpoint import Checkpoints
+from tests.forks import forks
 
 RUN = ["run", "--method", "der++", "--epochs", "2", "--buffer", "40", "--limit-per-class", "60", "--threads", "1"]
 KILLS = 12
-
-forks = multiprocessing.get_context("forkserver")
-# Imported once, with what is otherwise imported on first use: every process starts in milliseconds.
-forks.set_forkserver_preload(["esacl.cli", "sklearn.datasets", "torch._dynamo", "matplotlib.backends.backend_svg"])
 
 
 def command(arguments, die_at=None):

@@ -21,6 +21,7 @@ LAYERS = [
     {"report"},
     {"recipes"},
     {"assembly"},
+    {"processes"},
     {"runner"},
     {"grid", "landscape"},
     {"estimator"},

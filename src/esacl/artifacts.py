@@ -137,6 +137,10 @@ class RunDirectory:
             raise RunError(f"there is no run in {str(self.path)!r} (no config.toml). Start one with `esacl run --out`.")
         return Config.from_mapping(read_toml(self._config))
 
+    def record(self, config: Config) -> None:
+        """Write down how the run goes on, where that is not as it began: by another number of processes."""
+        write_atomic(self._config, config.to_toml())
+
     def append_event(self, event: dict[str, Any]) -> None:
         """Add a line to the event log."""
         with self.events.open("a", encoding="utf-8") as file:

@@ -4,13 +4,16 @@ import torch
 
 from esacl.config import Config
 from esacl.nets import Network, build_model
+from esacl.nets.shares import Shares
 from esacl.recipes import build_parts
 from esacl.streams.base import Stream
 from esacl.training.trainer import Trainer
 from esacl.types import Context
 
 
-def assemble(config: Config, stream: Stream, device: torch.device, tasks: int | None = None) -> Trainer:
+def assemble(
+    config: Config, stream: Stream, device: torch.device, tasks: int | None = None, shares: Shares | None = None
+) -> Trainer:
     """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell."""
     context = Context(
         classes=len(stream.class_names),
@@ -26,5 +29,5 @@ def assemble(config: Config, stream: Stream, device: torch.device, tasks: int | 
     width = config.net.width
     assert width is not None
     model = build_model(config.net.backbone, width, stream.shape, context.classes, config.seed)
-    net = Network(model, stream.shape, device, config.machine.precision)
+    net = Network(model, stream.shape, device, config.machine.precision, shares)
     return Trainer(net, build_parts(config, context), stream, config.train, config.seed)

@@ -41,6 +41,7 @@ SHORT_NAMES = {
     "device": "machine.device",
     "precision": "machine.precision",
     "threads": "machine.threads",
+    "processes": "machine.processes",
     "lr": "update.lr",
     "buffer": "objective.buffer",
     "sparsity": "sparsity.level",
@@ -96,8 +97,9 @@ class MachineConfig:
     device: str = option("auto", "auto, cpu, cuda or mps")
     precision: Literal["32", "bf16", "16"] = option("32", "arithmetic of the network: 32, bf16 or 16 (mixed)")
     threads: int | None = option(
-        None, "CPU threads (default: 1 for the MLP, else torch's own choice)", low=1, high=1024
+        None, "CPU threads a process (default: 1 for the MLP, else torch's own choice, divided)", low=1, high=1024
     )
+    processes: int = option(1, "processes that train the run together, each on its part of a batch", low=1, high=1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,13 @@ class Config:
         for slot, values in self.options.items():
             tables[slot] = {k: v for k, v in values.items() if v is not None}
         return tables
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by its dotted name."""
+        tables = self.to_mapping()
+        parts = {name: table for name, table in tables.items() if isinstance(table, dict)}
+        plain = {name: value for name, value in tables.items() if name not in parts}
+        return plain | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
 
     def to_toml(self) -> str:
         """The run as a TOML document."""

@@ -1,18 +1,21 @@
 """The machine a run computes on: device, threads, determinism."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from re import fullmatch
 
 import torch
+from torch import distributed
 
 from esacl.allocator import keep_freed_memory
-from esacl.config import MachineConfig
+from esacl.config import Config, MachineConfig
 from esacl.errors import ConfigError, unknown_name
+from esacl.options import parse
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -35,7 +38,39 @@ def resolve_machine(config: MachineConfig, small: bool = False) -> MachineConfig
         )
     if name == "cpu" and config.precision == "bf16":
         _probe_bf16()
-    return replace(config, device=name, threads=config.threads or (1 if small else torch.get_num_threads()))
+    shared = max(1, torch.get_num_threads() // config.processes)
+    return replace(config, device=name, threads=config.threads or (1 if small else shared))
+
+
+def divided(config: MachineConfig, processes: int) -> MachineConfig:
+    """The same machine for another number of processes: they share the threads that there were."""
+    threads = None if config.threads is None else max(1, config.threads * config.processes // max(1, processes))
+    return parse(MachineConfig, {**asdict(config), "processes": processes, "threads": threads}, "machine")
+
+
+def check_processes(config: Config) -> None:
+    """Refuse more processes than there is work or hardware for; the device is resolved."""
+    count, device = config.machine.processes, config.machine.device
+    if count == 1:
+        return
+    if count > config.train.batch_size:
+        raise ConfigError(
+            f"--processes {count} is more than --batch-size {config.train.batch_size}, and each process needs an "
+            f"example of every batch. Use {config.train.batch_size} processes or fewer, or a larger batch."
+        )
+    if not distributed.is_available():
+        raise ConfigError(f"--processes {count} needs torch.distributed, which this torch lacks. Use --processes 1.")
+    if device not in ("cpu", "cuda"):
+        raise ConfigError(
+            f"--processes {count} on --device {device} is not possible: allowed are cpu, and cuda, where each process "
+            f"takes a GPU of its own. Use --device cpu, or --processes 1."
+        )
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # torchrun's, where there are several machines
+    if device == "cuda" and here > torch.cuda.device_count():
+        raise ConfigError(
+            f"--processes {count} needs a GPU for each process of a machine, but there are "
+            f"{torch.cuda.device_count()}. Use fewer processes, or --device cpu."
+        )
 
 
 @contextmanager

@@ -14,11 +14,14 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.errors import CheckpointError, ConfigError, EsaclError
-from esacl.machine import machine, resolve_machine
+from esacl.machine import check_processes, divided, machine, resolve_machine
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
 from esacl.metrics.capacity import capacity, measured_capacity, overall_density
 from esacl.metrics.cost import flops
 from esacl.metrics.memory import footprint, peak_memory_bytes, reset_peak_memory, tensor_bytes
+from esacl.nets.shares import Shares
+from esacl.processes.job import agree
+from esacl.processes.team import team
 from esacl.recipes import check_settings, method, resolve
 from esacl.report import write_report
 from esacl.streams import Stream, absolute, open_stream
@@ -28,8 +31,8 @@ from esacl.version import __version__
 
 Listener = Callable[[Event], None]
 
-ELSEWHERE = {"stream.data_dir", "machine.device"}
-"""Settings that may change between a stop and a resume: where the data are and where it computes."""
+ELSEWHERE = {"stream.data_dir", "machine.device", "machine.processes"}
+"""Settings that may change between a stop and a resume: where the data are, where and by how many it computes."""
 
 
 class Run:
@@ -48,7 +51,8 @@ class Run:
         self._reading = perf_counter() - began
         self._earlier = 0.0  # seconds of the processes before this one
         self._peak = 0  # memory that they took
-        self.trainer = assemble(config, stream, device)
+        processes = config.machine.processes
+        self.trainer = assemble(config, stream, device, shares=Shares(0, processes) if processes > 1 else None)
         self.trainer.seconds["data"] = self._reading
         self._saved = 0
 
@@ -75,8 +79,9 @@ class Run:
 
     def _check_settings(self, before: dict[str, Any]) -> None:
         """Refuse to continue with other settings than the run was started with."""
-        now, then = _flat(self.config), _flat(Config.from_mapping(before))
-        for name in sorted({*now, *then} - ELSEWHERE):
+        now, then = self.config.flat(), Config.from_mapping(before).flat()
+        several = {"machine.threads"} if now["machine.processes"] != then["machine.processes"] else set()
+        for name in sorted({*now, *then} - ELSEWHERE - several):
             if now.get(name) != then.get(name):
                 raise CheckpointError(
                     f"config.toml of {str(self.directory.path)!r} says {name} = {now.get(name)!r}, but the run was "
@@ -87,6 +92,7 @@ class Run:
         """Train to the end; every epoch and task is logged and saved before it is told."""
         for event in self.trainer.run():
             if not isinstance(event, StepDone):
+                agree(self.trainer)
                 self.directory.append_event(_as_json(event))
                 self._save()
             yield event
@@ -202,7 +208,8 @@ def start(
             directory.begin(config, overwrite)
             reset_peak_memory(device)
             try:
-                yield opened
+                with team(opened.trainer, config, directory):
+                    yield opened
             except EsaclError:
                 if not directory.checkpoints.numbers():
                     directory.abandon()
@@ -210,17 +217,24 @@ def start(
 
 
 @contextmanager
-def reopen(out: Path, stream: Stream | None = None, reading: Progress | None = None) -> Iterator[Run]:
-    """The run in the directory `out`, where it stopped."""
+def reopen(
+    out: Path, stream: Stream | None = None, reading: Progress | None = None, processes: int | None = None
+) -> Iterator[Run]:
+    """The run in the directory `out`, where it stopped; by another number of processes than before, if one is given."""
     began = perf_counter()
     directory = RunDirectory(out)
     recorded = directory.config()
+    if processes is not None:
+        recorded = replace(recorded, machine=divided(recorded.machine, processes))
     stream, config = _prepare(recorded, stream, reading)
     with directory.locked(), machine(config.machine) as device:
         reset_peak_memory(device)
         opened = Run(directory, config, stream, device, began)
         opened.restore()
-        yield opened
+        if processes is not None:
+            directory.record(config)
+        with team(opened.trainer, config, directory):
+            yield opened
 
 
 def run(
@@ -235,7 +249,9 @@ def run(
         return _complete(opened, listen)
 
 
-def resume(out: Path | str, stream: Stream | None = None, listen: Listener | None = None) -> Results:
+def resume(
+    out: Path | str, stream: Stream | None = None, listen: Listener | None = None, processes: int | None = None
+) -> Results:
     """Continue a run that was interrupted; the result is that of a run that was not."""
     directory = RunDirectory(Path(out))
     finished = directory.read_results()
@@ -243,7 +259,7 @@ def resume(out: Path | str, stream: Stream | None = None, listen: Listener | Non
         if not directory.report.exists():
             write_report([directory.path], directory.report)
         return finished
-    with reopen(directory.path, stream) as opened:
+    with reopen(directory.path, stream, processes=processes) as opened:
         return _complete(opened, listen)
 
 
@@ -257,7 +273,7 @@ def _complete(opened: Run, listen: Listener | None) -> Results:
 def _prepare(config: Config, stream: Stream | None, reading: Progress | None) -> tuple[Stream, Config]:
     """The stream and the resolved settings; what can be refused is refused before any data are read."""
     check_settings(config)
-    resolve_machine(config.machine)
+    check_processes(replace(config, machine=resolve_machine(config.machine)))
     if stream is None:
         if config.stream.name.partition(":")[0] == "arrays":
             raise ConfigError("this run learns from arrays: continue it in Python, with esacl.resume(out, stream=...).")
@@ -272,14 +288,6 @@ def _prepare(config: Config, stream: Stream | None, reading: Progress | None) ->
     resolved = resolve(config, stream)
     machine_config = resolve_machine(config.machine, small=resolved.net.backbone == "mlp")
     return stream, replace(resolved, machine=machine_config)
-
-
-def _flat(config: Config) -> dict[str, Any]:
-    """Every setting by its dotted name."""
-    tables = config.to_mapping()
-    parts = {name: table for name, table in tables.items() if isinstance(table, dict)}
-    plain = {name: value for name, value in tables.items() if name not in parts}
-    return plain | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
 
 
 def _as_json(event: EpochDone | TaskDone) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
 from esacl.cli.progress import counting_progress, training_progress
 from esacl.config import Config, place_settings, read_toml, set_option
+from esacl.processes.torchrun import helped, helpers, with_helpers
 from esacl.report import load_run, summary_table
 from esacl.runner import Run, reopen, resume, start
 from esacl.streams.images import Progress
@@ -58,6 +59,7 @@ def run_command(
     device: Annotated[str | None, setting("machine.device", MACHINE)] = None,
     precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
     threads: Annotated[int | None, setting("machine.threads", MACHINE)] = None,
+    processes: Annotated[int | None, setting("machine.processes", MACHINE)] = None,
     overwrite: Annotated[bool, described("replace a run that is in --out already", OUTPUT, negative="")] = False,
     json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
 ) -> None:
@@ -87,6 +89,7 @@ def run_command(
         "device": device,
         "precision": precision,
         "threads": threads,
+        "processes": processes,
         "lr": lr,
         "buffer": buffer,
         "sparsity": sparsity,
@@ -98,7 +101,9 @@ def run_command(
     for assignment in set_ or []:
         set_option(tables, assignment)
     place_settings(tables, given)
-    settings = Config.from_mapping(tables)
+    if helped():
+        return
+    settings = with_helpers(Config.from_mapping(tables))
     place = out or _default_place(settings)
     _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json)
 
@@ -107,15 +112,23 @@ def resume_command(
     directory: Annotated[Path, Parameter(help="directory of the run")],
     /,
     *,
+    processes: Annotated[
+        int | None, described("processes that go on with it together [default: as many as before]", MACHINE)
+    ] = None,
     json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
 ) -> None:
-    """Continue a run that was interrupted; it ends with the same bits as one that was not."""
+    """Continue a run that was interrupted; it ends with the same bits as one that was not.
+
+    By another number of processes it ends with the same results up to the order of floating-point sums.
+    """
     if RunDirectory(directory).results.exists():
         results = resume(directory)
         STATUS.print(f"the run in {directory} is finished; nothing is left to do.", markup=False, soft_wrap=True)
         _show(results, directory, json)
         return
-    _train(lambda reading: reopen(directory, reading=reading), json)
+    if not helped():
+        number = helpers(processes)
+        _train(lambda reading: reopen(directory, reading=reading, processes=number), json)
 
 
 def _default_place(settings: Config) -> Path:

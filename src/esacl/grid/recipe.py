@@ -54,6 +54,7 @@ class Point:
             set_option(tables, f"{path}={json.dumps(value, ensure_ascii=False, default=str)}")
         config = Config.from_mapping(tables)
         check_settings(config)
+        _check_processes(config.machine.processes)
         _check_stream(config.stream.name)
         return config
 
@@ -103,6 +104,15 @@ class _Shared:
     base: Mapping[str, Any]  # by dotted name
     axes: Mapping[str, Any]
     lists: Mapping[str, Any]  # of the short form
+
+
+def _check_processes(count: int) -> None:
+    """Refuse runs that would crowd out the others."""
+    if count > 1:
+        raise ConfigError(
+            f"processes = {count} in a recipe: a grid trains many runs at once, each in one process. Leave it out, or "
+            f"train single runs with `esacl run --processes {count}`."
+        )
 
 
 def _check_stream(name: str) -> None:

@@ -52,7 +52,7 @@ def activation_bytes(net: Network) -> int:
         return tensor
 
     examples = 2  # BatchNorm cannot normalise one
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    with teacher.whole(), torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         outputs = teacher(torch.zeros(examples, *net.shape, device=net.device))
     del outputs
     return sum(kept.values()) // examples

@@ -10,6 +10,7 @@ from torch.func import functional_call, grad, vmap
 
 from esacl.nets.meter import Meter, macs_per_example
 from esacl.nets.partition import Partition, partition
+from esacl.nets.shares import Shares, share_norms
 from esacl.types import Outputs, Params, State
 
 View = Callable[[Params, int | None], Params]  # (stored parameters, task) → effective parameters
@@ -21,12 +22,20 @@ class Network:
     """Stored parameters, how they are seen, and what calling them has cost."""
 
     def __init__(
-        self, model: nn.Module, shape: tuple[int, int, int], device: torch.device, precision: str = "32"
+        self,
+        model: nn.Module,
+        shape: tuple[int, int, int],
+        device: torch.device,
+        precision: str = "32",
+        shares: Shares | None = None,
     ) -> None:
+        if shares is not None:
+            share_norms(model, shares)
         layout = torch.channels_last if fits_channels_last(model) else torch.contiguous_format
         self.model = model.to(device=device, memory_format=layout)  # type: ignore[call-overload]
         self.layout = layout
         self.device = device
+        self.shares = shares  # among processes that call it together; None where there is one
         self.shape = shape
         self.partition: Partition = partition(model)
         self.meter = Meter(macs_per_example(model, shape))
@@ -46,13 +55,16 @@ class Network:
         self.meter.count(len(x))
         x = x.contiguous(memory_format=self.layout)
         with self._precision():
-            if self.view is None:
+            if self.shares is not None and self.shares.active:
+                effective = self.stored if self.view is None else self.view(self.stored, task)
+                outputs = self.shares.call(self.model, effective, x)
+            elif self.view is None:
                 outputs = self.model(x)
             else:
                 outputs = functional_call(self.model, self.view(self.stored, task), (x,))
         if self._dtype is not None:
             outputs = Outputs(outputs.features.float(), outputs.logits.float())
-        return outputs  # type: ignore[no-any-return]
+        return outputs
 
     def example_gradients(self, loss: Callable[[Outputs, Tensor], Tensor], x: Tensor, y: Tensor) -> Params:
         """Gradient of each example's own loss, [B, ...] by stored parameter, in evaluation mode.
@@ -108,6 +120,10 @@ class Network:
         finally:
             for module, training in modes:
                 module.training = training
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Every process calls it with all rows: for those who watch what layers read."""
+        return nullcontext() if self.shares is None else self.shares.apart()
 
     def train_mode(self) -> None:
         """Training mode; with `frozen_statistics`, BatchNorm goes on using the ones it has."""

@@ -107,7 +107,7 @@ class Gpm(StepConstraint):
             moment = rows.T @ rows
             moments[name] = moments[name].add_(moment) if name in moments else moment
 
-        with net.inference(), watched(self._layers(net), note):
+        with net.inference(), net.whole(), watched(self._layers(net), note):
             for start in range(0, len(chosen), PORTION):
                 images = task.train.x[chosen[start : start + PORTION]]
                 net(self.context.inputs.plain(images.to(net.device)))

@@ -9,7 +9,7 @@ from esacl.report.record import RunRecord
 from esacl.report.units import clean
 
 # Where a run computes and finds its data does not make it another experiment.
-_NOT_A_SETTING = {"seed", "machine.device", "machine.threads", "stream.data_dir"}
+_NOT_A_SETTING = {"seed", "machine.device", "machine.threads", "machine.processes", "stream.data_dir"}
 
 
 @dataclass(frozen=True, slots=True)

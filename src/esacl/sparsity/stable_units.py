@@ -35,7 +35,7 @@ def mean_activity(net: Network, layers: Iterable[Connection], batches: Iterable[
     On the CPU and in double precision, as not every device has it.
     """
     totals: Params = {}
-    with net.inference(), _reading(net, {layer.layer: layer.reads for layer in layers}, totals):
+    with net.inference(), net.whole(), _reading(net, {layer.layer: layer.reads for layer in layers}, totals):
         for batch in batches:
             net(batch)
     return totals

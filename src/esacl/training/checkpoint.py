@@ -25,7 +25,7 @@ KEPT = 2  # the newest and the one before it
 def pack(state: State, form: str = FORMAT) -> bytes:
     """A state as the bytes of a safetensors file; `form` is what tells it from files of another kind."""
     tensors: dict[str, Tensor] = {}
-    tree = json.dumps(_to_tree(state, tensors, ""))
+    tree = json.dumps(to_tree(state, tensors, ""))
     metadata = {"format": form, "tree": tree, "sha256": _digest(tree, tensors)}
     return save(tensors, metadata)
 
@@ -43,11 +43,17 @@ def unpack(path: Path, form: str = FORMAT, kind: str = "checkpoint") -> State:
         raise CheckpointError(f"{str(path)!r} is not a {kind} of this library (format {found!r}, not {form!r}).")
     if metadata.get("sha256") != _digest(metadata.get("tree", ""), tensors):
         raise CheckpointError(f"the {kind} {str(path)!r} is damaged: its contents do not match its digest.")
-    state = _from_tree(json.loads(metadata["tree"]), tensors)
+    state = from_tree(json.loads(metadata["tree"]), tensors)
     if tensors:
         raise CheckpointError(f"the {kind} {str(path)!r} holds unused tensors: {', '.join(sorted(tensors)[:3])}.")
     assert isinstance(state, dict)
     return state
+
+
+def fingerprint(state: State) -> str:
+    """A digest of everything in a state."""
+    tensors: dict[str, Tensor] = {}
+    return _digest(json.dumps(to_tree(state, tensors, "")), tensors)
 
 
 class Checkpoints:
@@ -93,7 +99,7 @@ class Checkpoints:
         return self.folder / f"{number:06d}.safetensors"
 
 
-def _to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
+def to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
     """Plain values as they are; containers and tensors as tagged lists."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -105,22 +111,23 @@ def _to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
         for key in value:
             if not isinstance(key, str | int):
                 raise CheckpointError(f"a state is keyed by text or whole numbers, but {name} has the key {key!r}.")
-        return ["dict", [[key, _to_tree(item, tensors, f"{name}/{key}")] for key, item in value.items()]]
+        return ["dict", [[key, to_tree(item, tensors, f"{name}/{key}")] for key, item in value.items()]]
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
-        return [kind, [_to_tree(item, tensors, f"{name}/{place}") for place, item in enumerate(value)]]
+        return [kind, [to_tree(item, tensors, f"{name}/{place}") for place, item in enumerate(value)]]
     raise CheckpointError(f"a state may hold tensors and plain values, but {name} is a {type(value).__name__}.")
 
 
-def _from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
+def from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
+    """What `to_tree` was given."""
     if not isinstance(tree, list):
         return tree
     kind, content = tree
     if kind == "tensor":
         return tensors.pop(content)
     if kind == "dict":
-        return {key: _from_tree(item, tensors) for key, item in content}
-    items = [_from_tree(item, tensors) for item in content]
+        return {key: from_tree(item, tensors) for key, item in content}
+    items = [from_tree(item, tensors) for item in content]
     return tuple(items) if kind == "tuple" else items
 
 

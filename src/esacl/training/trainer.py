@@ -47,7 +47,7 @@ class Trainer:
         self.samples = 0  # examples trained on so far
         self.seconds = {"train": 0.0, "evaluate": 0.0, "data": 0.0}
         self.optimizer: torch.optim.Optimizer | None = None
-        self._optimizer_state: State | None = None
+        self._optimizer_state: State | None = None  # of before, until there is an optimiser to take it
         parts.attach(net)
 
     @property
@@ -182,7 +182,7 @@ class Trainer:
             "seconds": dict(self.seconds),
             "net": self.net.state_dict(),
             "parts": self.parts.state_dict(),
-            "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
+            "optimizer": self._optimizer_state if self.optimizer is None else self.optimizer.state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:

@@ -1,0 +1,42 @@
+"""Runs that torchrun starts, on one machine or on several: every process is given the same command."""
+
+from dataclasses import replace
+
+from esacl.config import Config
+from esacl.errors import ConfigError
+from esacl.nets.shares import Unreachable
+from esacl.processes.group import invitation, joined
+from esacl.processes.worker import LOST, serve
+
+
+def helped() -> bool:
+    """Whether this process is there to help the first, and has done so."""
+    place = invitation()
+    if place is None or place.rank == 0:
+        return False
+    try:
+        with joined(place.rank, place.size, place.local, None):
+            serve(place.rank, place.size)
+    except Unreachable:
+        raise SystemExit(LOST) from None  # the first process says what happened
+    return True
+
+
+def helpers(asked: int | None) -> int | None:
+    """How many processes there are: as many as torchrun started, or as asked for."""
+    place = invitation()
+    if place is None:
+        return asked
+    if asked not in (None, place.size):
+        raise ConfigError(
+            f"--processes {asked} was given, but torchrun has started {place.size}. Leave --processes out, or start "
+            f"the command without torchrun."
+        )
+    return place.size
+
+
+def with_helpers(config: Config) -> Config:
+    """The run on the processes that torchrun started, if it has started any."""
+    own = config.machine.processes
+    number = helpers(None if own == 1 else own)
+    return config if number is None else replace(config, machine=replace(config.machine, processes=number))

@@ -1,0 +1,6 @@
+"""Processes for tests that start in milliseconds: everything was imported once, by the server that they fork from."""
+
+import multiprocessing
+
+forks = multiprocessing.get_context("forkserver")
+forks.set_forkserver_preload(["esacl.cli", "sklearn.datasets", "torch._dynamo", "matplotlib.backends.backend_svg"])
