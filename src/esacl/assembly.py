@@ -3,15 +3,20 @@
 import torch
 
 from esacl.config import Config
-from esacl.nets import Network, build_model
+from esacl.nets import Network, OwnNet, build_model
 from esacl.recipes import build_parts
 from esacl.streams.base import Stream
 from esacl.training.trainer import Trainer
 from esacl.types import Context
 
 
-def assemble(config: Config, stream: Stream, device: torch.device, tasks: int | None = None) -> Trainer:
-    """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell."""
+def assemble(
+    config: Config, stream: Stream, device: torch.device, tasks: int | None = None, own: OwnNet | None = None
+) -> Trainer:
+    """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell.
+
+    `own` is the network, where it is the user's.
+    """
     context = Context(
         classes=len(stream.class_names),
         tasks=len(stream.stages) if tasks is None else tasks,
@@ -23,8 +28,6 @@ def assemble(config: Config, stream: Stream, device: torch.device, tasks: int | 
         inputs=stream.inputs,
         task_classes=tuple(task.classes for task in stream.tasks or stream.stages),
     )
-    width = config.net.width
-    assert width is not None
-    model = build_model(config.net.backbone, width, stream.shape, context.classes, config.seed)
+    model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
     net = Network(model, stream.shape, device, config.machine.precision)
     return Trainer(net, build_parts(config, context), stream, config.train, config.seed)

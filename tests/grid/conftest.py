@@ -52,4 +52,4 @@ def cluster():
 @pytest.fixture
 def brief(monkeypatch):
     """Runs in this process write no report: it is most of the time of so short a run."""
-    monkeypatch.setattr("esacl.runner.write_report", lambda *_: None)
+    monkeypatch.setattr("esacl.runner.opened.write_report", lambda *_: None)

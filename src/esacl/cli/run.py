@@ -14,6 +14,8 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
 from esacl.cli.progress import counting_progress, training_progress
 from esacl.config import Config, place_settings, read_toml, set_option
+from esacl.errors import ConfigError
+from esacl.nets import is_own
 from esacl.report import load_run, summary_table
 from esacl.runner import Run, reopen, resume, start
 from esacl.streams.images import Progress
@@ -65,7 +67,8 @@ def run_command(
 
     Example: esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --buffer 50 --out runs/first
 
-    A run that is interrupted continues with `esacl resume DIR`.
+    A network of your own: esacl run --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch
+    module. A run that is interrupted continues with `esacl resume DIR`.
     """
     given = {
         "data_dir": data_dir,
@@ -99,6 +102,7 @@ def run_command(
         set_option(tables, assignment)
     place_settings(tables, given)
     settings = Config.from_mapping(tables)
+    _check_consent(settings.net.backbone, [backbone, *(assignment.partition("=")[2] for assignment in set_ or [])])
     place = out or _default_place(settings)
     _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json)
 
@@ -107,6 +111,10 @@ def resume_command(
     directory: Annotated[Path, Parameter(help="directory of the run")],
     /,
     *,
+    backbone: Annotated[
+        str | None,
+        described("the code of a network of your own, again: package.module:function, or file.py:function", TRAINING),
+    ] = None,
     json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
 ) -> None:
     """Continue a run that was interrupted; it ends with the same bits as one that was not."""
@@ -115,7 +123,16 @@ def resume_command(
         STATUS.print(f"the run in {directory} is finished; nothing is left to do.", markup=False, soft_wrap=True)
         _show(results, directory, json)
         return
-    _train(lambda reading: reopen(directory, reading=reading), json)
+    _train(lambda reading: reopen(directory, reading=reading, backbone=backbone), json)
+
+
+def _check_consent(name: str, given: list[str | None]) -> None:
+    """Refuse to import code that only a config file names: it may come from anyone."""
+    if is_own(name) and name not in [each.strip().strip("'\"") for each in given if each]:
+        raise ConfigError(
+            f"the config file names code as its network, {name!r}, and no file is allowed to start code. If you trust "
+            f"it, add --backbone {name}."
+        )
 
 
 def _default_place(settings: Config) -> Path:

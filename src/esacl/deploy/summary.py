@@ -36,7 +36,7 @@ class Summary:
     kind: str
     method: str
     backbone: str
-    width: int
+    width: int | None  # none for a network of the user's own
     shape: tuple[int, int, int]
     input: Scale
     needs_task: bool

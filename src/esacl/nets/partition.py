@@ -4,19 +4,21 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from esacl.nets.layers import weight_names
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
     """Names of the model's parameters by role."""
 
-    prunable: tuple[str, ...]  # convolution and linear weights outside the head
+    prunable: tuple[str, ...]  # weights of convolutions, linear layers and attention outside the head
     head: tuple[str, ...]
-    other: tuple[str, ...]  # biases, BatchNorm
+    other: tuple[str, ...]  # biases, normalisation, embeddings
 
 
 def partition(model: nn.Module) -> Partition:
     """The roles of a model's parameters; the head is the module called `head`."""
-    weights = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Conv2d | nn.Linear)}
+    weights = weight_names(model)
     names = [name for name, _ in model.named_parameters()]
     head = tuple(name for name in names if name.startswith("head."))
     prunable = tuple(name for name in names if name in weights and name not in head)

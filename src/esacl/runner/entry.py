@@ -1,0 +1,154 @@
+"""The ways into a run: start it, continue it, or have it done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from time import perf_counter
+
+from torch import nn
+
+from esacl.artifacts import Results, RunDirectory
+from esacl.config import Config
+from esacl.errors import ConfigError, EsaclError
+from esacl.machine import machine, resolve_machine
+from esacl.metrics.memory import reset_peak_memory
+from esacl.nets import Given, OwnNet, is_own, name_of, once_more, own_net
+from esacl.recipes import check_settings, method, resolve
+from esacl.report import write_report
+from esacl.runner.opened import Run
+from esacl.streams import Stream, absolute, open_stream
+from esacl.streams.images import Progress
+from esacl.training.events import Event
+
+Listener = Callable[[Event], None]
+
+
+@contextmanager
+def start(
+    config: Config,
+    out: Path,
+    stream: Stream | None = None,
+    overwrite: bool = False,
+    reading: Progress | None = None,
+    backbone: Given | None = None,
+) -> Iterator[Run]:
+    """A new run in the directory `out`; a stream and a network of one's own may be given instead of names."""
+    began = perf_counter()
+    if not isinstance(config, Config):
+        raise ConfigError(f"a run takes a Config, but {config!r} was given. Write esacl.Config.of(method=..., ...).")
+    directory = RunDirectory(out)
+    directory.check_free(overwrite)
+    config = _with_backbone(config, backbone)
+    given = backbone if isinstance(backbone, nn.Module) else config.net.backbone
+    stream, config, own = _prepare(config, stream, reading, given if is_own(config.net.backbone) else None)
+    with machine(config.machine) as device:
+        # refuses what cannot be built while all is as it was
+        opened = Run(directory, config, stream, device, began, own)
+        with directory.locked():
+            directory.begin(config, overwrite)
+            reset_peak_memory(device)
+            try:
+                yield opened
+            except EsaclError:
+                if not directory.checkpoints.numbers():
+                    directory.abandon()
+                raise
+
+
+@contextmanager
+def reopen(
+    out: Path, stream: Stream | None = None, reading: Progress | None = None, backbone: Given | None = None
+) -> Iterator[Run]:
+    """The run in the directory `out`, where it stopped; what was the user's own is given again."""
+    began = perf_counter()
+    directory = RunDirectory(out)
+    recorded = directory.config()
+    where, again = f"the run in {str(out)!r}", f"esacl resume {quote(str(out))} --backbone {{}}"
+    given = once_more(recorded.net.backbone, backbone, where, again)
+    stream, config, own = _prepare(recorded, stream, reading, given)
+    with directory.locked(), machine(config.machine) as device:
+        reset_peak_memory(device)
+        opened = Run(directory, config, stream, device, began, own)
+        opened.restore()
+        yield opened
+
+
+def run(
+    config: Config,
+    out: Path | str,
+    stream: Stream | None = None,
+    overwrite: bool = False,
+    listen: Listener | None = None,
+    backbone: Given | None = None,
+) -> Results:
+    """Train and evaluate a method on a stream; everything is in `out` afterwards.
+
+    `backbone` is a network of one's own: any module that maps images to features or logits (docs/own-network.md).
+    """
+    with start(config, Path(out), stream, overwrite, backbone=backbone) as opened:
+        return _complete(opened, listen)
+
+
+def resume(
+    out: Path | str,
+    stream: Stream | None = None,
+    listen: Listener | None = None,
+    backbone: Given | None = None,
+) -> Results:
+    """Continue a run that was interrupted; the result is that of a run that was not.
+
+    What was given as an object when the run began, a stream or a network, is given again.
+    """
+    directory = RunDirectory(Path(out))
+    finished = directory.read_results()
+    if finished is not None:
+        if not directory.report.exists():
+            write_report([directory.path], directory.report)
+        return finished
+    with reopen(directory.path, stream, backbone=backbone) as opened:
+        return _complete(opened, listen)
+
+
+def _complete(opened: Run, listen: Listener | None) -> Results:
+    for event in opened.events():
+        if listen is not None:
+            listen(event)
+    return opened.finish()
+
+
+def _with_backbone(config: Config, given: Given | None) -> Config:
+    """The settings with the name of a network that was given beside them."""
+    if given is None:
+        return config
+    name, before = name_of(given), config.net.backbone
+    if before not in ("auto", name) and config.preset is None:
+        raise ConfigError(
+            f"two networks are given: net.backbone = {before!r} in the settings, and backbone = {name!r}. Leave one of "
+            f"them out."
+        )
+    return replace(config, net=replace(config.net, backbone=name))
+
+
+def _prepare(
+    config: Config, stream: Stream | None, reading: Progress | None, given: Given | None
+) -> tuple[Stream, Config, OwnNet | None]:
+    """The stream and the resolved settings; what can be refused is refused before any data are read."""
+    check_settings(config)
+    resolve_machine(config.machine)
+    if stream is None:
+        if config.stream.name.partition(":")[0] == "arrays":
+            raise ConfigError("this run learns from arrays: continue it in Python, with esacl.resume(out, stream=...).")
+        config = replace(config, stream=absolute(config.stream))
+        stream = open_stream(config.stream, config.seed, reading)
+    else:
+        config = replace(config, stream=replace(config.stream, name=stream.name))
+    if getattr(method(config.method).part("objective"), "joint", False):
+        stream = stream.joint()
+    tasks, classes = len(stream.tasks), len(stream.tasks[0].classes)
+    config = replace(config, stream=replace(config.stream, tasks=tasks, classes_per_task=classes))
+    own = None if given is None else own_net(given, stream.shape, config.seed)
+    resolved = resolve(config, stream, own)
+    machine_config = resolve_machine(config.machine, small=resolved.net.backbone == "mlp")
+    return stream, replace(resolved, machine=machine_config), own
