@@ -22,7 +22,7 @@ LAYERS = [
     {"recipes"},
     {"assembly"},
     {"runner"},
-    {"grid", "landscape"},
+    {"events", "grid", "landscape", "trackers"},
     {"estimator"},
     {"deploy"},
     {"__init__"},

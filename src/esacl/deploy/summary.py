@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from esacl.deploy.model import Label, Scale, Trained
-from esacl.metrics.capacity import overall_density
+from esacl.nets.partition import overall_density
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.machine import machine
-from esacl.metrics.capacity import overall_density
 from esacl.nets import OwnNet
+from esacl.nets.partition import overall_density
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import Event

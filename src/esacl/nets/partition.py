@@ -1,5 +1,6 @@
 """Which parameter is what: weights that may be pruned, the head, and the rest."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
@@ -24,3 +25,13 @@ def partition(model: nn.Module) -> Partition:
     prunable = tuple(name for name in names if name in weights and name not in head)
     other = tuple(name for name in names if name not in head and name not in prunable)
     return Partition(prunable, head, other)
+
+
+def overall_density(shares: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+    """Share of non-zero weights over all prunable parameters.
+
+    >>> overall_density({"a": 0.5, "b": 1.0}, {"a": 300, "b": 100})
+    0.625
+    """
+    total = sum(sizes[name] for name in shares)
+    return sum(share * sizes[name] for name, share in shares.items()) / total if total else 1.0

@@ -1,6 +1,6 @@
-"""The ways into a run: start it, continue it, or have it done."""
+"""Opening a run: a new one, or one that was interrupted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +9,16 @@ from time import perf_counter
 
 from torch import nn
 
-from esacl.artifacts import Results, RunDirectory
+from esacl.artifacts import RunDirectory
 from esacl.config import Config
 from esacl.errors import ConfigError, EsaclError
 from esacl.machine import machine, resolve_machine
 from esacl.metrics.memory import reset_peak_memory
 from esacl.nets import Given, OwnNet, is_own, name_of, once_more, own_net
 from esacl.recipes import check_settings, method, resolve
-from esacl.report import write_report
 from esacl.runner.opened import Run
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
-from esacl.training.events import Event
-
-Listener = Callable[[Event], None]
 
 
 @contextmanager
@@ -75,47 +71,12 @@ def reopen(
         yield opened
 
 
-def run(
-    config: Config,
-    out: Path | str,
-    stream: Stream | None = None,
-    overwrite: bool = False,
-    listen: Listener | None = None,
-    backbone: Given | None = None,
-) -> Results:
-    """Train and evaluate a method on a stream; everything is in `out` afterwards.
-
-    `backbone` is a network of one's own: any module that maps images to features or logits (docs/own-network.md).
-    """
-    with start(config, Path(out), stream, overwrite, backbone=backbone) as opened:
-        return _complete(opened, listen)
-
-
-def resume(
-    out: Path | str,
-    stream: Stream | None = None,
-    listen: Listener | None = None,
-    backbone: Given | None = None,
-) -> Results:
-    """Continue a run that was interrupted; the result is that of a run that was not.
-
-    What was given as an object when the run began, a stream or a network, is given again.
-    """
-    directory = RunDirectory(Path(out))
-    finished = directory.read_results()
-    if finished is not None:
-        if not directory.report.exists():
-            write_report([directory.path], directory.report)
-        return finished
-    with reopen(directory.path, stream, backbone=backbone) as opened:
-        return _complete(opened, listen)
-
-
-def _complete(opened: Run, listen: Listener | None) -> Results:
-    for event in opened.events():
-        if listen is not None:
-            listen(event)
-    return opened.finish()
+def default_place(settings: Config) -> Path:
+    """runs/METHOD-STREAM-SEED, with a number behind it where that is taken."""
+    stream = settings.stream.name.replace(":", "-").strip("/").replace("/", "-")
+    name = f"{settings.method}-{stream}-{settings.seed}"
+    candidates = (Path("runs") / (name if number == 1 else f"{name}-{number}") for number in range(1, 10_000))
+    return next(path for path in candidates if not path.exists())
 
 
 def _with_backbone(config: Config, given: Given | None) -> Config:

@@ -9,9 +9,10 @@ import torch
 from esacl.artifacts import Results
 from esacl.config import Config
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
-from esacl.metrics.capacity import capacity, measured_capacity, overall_density
+from esacl.metrics.capacity import capacity, measured_capacity
 from esacl.metrics.cost import flops
 from esacl.metrics.memory import footprint, tensor_bytes
+from esacl.nets.partition import overall_density
 from esacl.training.trainer import Trainer
 from esacl.version import __version__
 

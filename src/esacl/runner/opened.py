@@ -16,7 +16,7 @@ from esacl.nets import OwnNet
 from esacl.report import write_report
 from esacl.runner.figures import figures
 from esacl.streams import Stream
-from esacl.training.events import EpochDone, Event, StepDone, TaskDone
+from esacl.training.events import EpochDone, Event, StepDone, TaskDone, as_json
 
 ELSEWHERE = {"stream.data_dir", "machine.device"}
 """Settings that may change between a stop and a resume: where the data are and where it computes."""
@@ -86,10 +86,11 @@ class Run:
                 )
 
     def events(self) -> Iterator[Event]:
-        """Train to the end; every epoch and task is logged and saved before it is told."""
+        """Train to the end; all but steps are logged, and epochs and tasks saved, before they are told."""
         for event in self.trainer.run():
             if not isinstance(event, StepDone):
-                self.directory.append_event(_as_json(event))
+                self.directory.append_event(as_json(event))
+            if isinstance(event, EpochDone | TaskDone):
                 self._save()
             yield event
 
@@ -126,6 +127,8 @@ class Run:
         weights = {**parts.readout.folded(state), **beside}
         self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
         results = figures(self.trainer, self.config, self._elapsed(), self._peak_memory())
+        told = {name: getattr(results, name) for name in ("task_il", "class_il", "density")}
+        self.directory.append_event({"event": "finished", **told})  # dropped and told again by a run that dies here
         self.directory.write_results(results)
         write_report([self.directory.path], self.directory.report)
         return results
@@ -137,9 +140,3 @@ def _flat(config: Config) -> dict[str, Any]:
     parts = {name: table for name, table in tables.items() if isinstance(table, dict)}
     plain = {name: value for name, value in tables.items() if name not in parts}
     return plain | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
-
-
-def _as_json(event: EpochDone | TaskDone) -> dict[str, Any]:
-    if isinstance(event, TaskDone):
-        return {"event": "task", "task": event.task, **asdict(event.accuracies)}
-    return {"event": "epoch", **asdict(event)}
