@@ -142,9 +142,10 @@ def resume_command(
 def _check_consent(name: str, given: list[str | None]) -> None:
     """Refuse to import code that only a config file names: it may come from anyone."""
     if is_own(name) and name not in [each.strip().strip("'\"") for each in given if each]:
+        again = "package.module:function" if name.startswith("<") else name
         raise ConfigError(
             f"the config file names code as its network, {name!r}, and no file is allowed to start code. If you trust "
-            f"it, add --backbone {name}."
+            f"it, add --backbone {again}."
         )
 
 

@@ -69,7 +69,7 @@ def read(path: Path, backbone: Given | None = None) -> Saved:
         layout = Layout(**state["layout"])
         config = Config.from_mapping({**state["config"], "machine": _here(state)})
         where = f"the classifier in {str(path)!r}"
-        given = once_more(config.net.backbone, backbone, where, "--backbone {}")
+        given = once_more(config.net.backbone, backbone, where, "--backbone")
         own = None if given is None else own_net(given, layout.shape, config.seed)
         if own is not None:
             own.check_is_of(state["trainer"]["net"]["model"], where)

@@ -52,7 +52,7 @@ def once_more(recorded: str, given: Given | None, where: str, how: str) -> Given
         name = "package.module:function" if memory else recorded
         raise ConfigError(
             f"the network of {where} is {what}, {recorded!r}, and no file is allowed to start code. If you trust it, "
-            f"give it again: {how.format(name)} (in Python: backbone=...)."
+            f"give it again: {how} {name} (in Python: backbone=...)."
         )
     return given
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from shlex import quote
 from time import perf_counter
 
-from torch import nn
-
 from esacl.artifacts import RunDirectory
 from esacl.config import Config
 from esacl.errors import ConfigError, EsaclError
@@ -37,7 +35,7 @@ def start(
     directory = RunDirectory(out)
     directory.check_free(overwrite)
     config = _with_backbone(config, backbone)
-    given = backbone if isinstance(backbone, nn.Module) else config.net.backbone
+    given = config.net.backbone if backbone is None else backbone
     stream, config, own = _prepare(config, stream, reading, given if is_own(config.net.backbone) else None)
     with machine(config.machine) as device:
         # refuses what cannot be built while all is as it was
@@ -61,7 +59,7 @@ def reopen(
     began = perf_counter()
     directory = RunDirectory(out)
     recorded = directory.config()
-    where, again = f"the run in {str(out)!r}", f"esacl resume {quote(str(out))} --backbone {{}}"
+    where, again = f"the run in {str(out)!r}", f"esacl resume {quote(str(out))} --backbone"
     given = once_more(recorded.net.backbone, backbone, where, again)
     stream, config, own = _prepare(recorded, stream, reading, given)
     with directory.locked(), machine(config.machine) as device:
