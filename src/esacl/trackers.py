@@ -31,7 +31,7 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         shutil.rmtree(folder, ignore_errors=True)
-        self._writer: Any = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self._writer: Any = SummaryWriter(str(folder))
         self._epochs = 0
         self._stages = 0
 

@@ -17,7 +17,7 @@ def weight_names(model: nn.Module) -> set[str]:
     """Names of the weights of linear layers, convolutions of any kind and attention."""
     found: set[str] = set()
     for name, module in model.named_modules():
-        own = ("weight",) if isinstance(module, WEIGHTED) else ()
+        own: tuple[str, ...] = ("weight",) if isinstance(module, WEIGHTED) else ()
         own = PROJECTIONS if isinstance(module, nn.MultiheadAttention) else own
         found |= {f"{name}.{each}" if name else each for each in own}
     return found

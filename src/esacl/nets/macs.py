@@ -62,7 +62,7 @@ def _watched(name: str, module: nn.Module, counts: dict[str, int]) -> list[Remov
         tokens = [read[role].numel() // read[role].shape[-1] for role in ("query", "key", "value")]
         widths = [layer.embed_dim, layer.kdim, layer.vdim]
         macs = [count * layer.embed_dim * width for count, width in zip(tokens, widths)]
-        if layer.in_proj_weight is not None:
+        if layer._qkv_same_embed_dim:
             add(f"{name}.{PROJECTIONS[0]}", sum(macs))
         else:
             for own, count in zip(PROJECTIONS[1:], macs):
