@@ -23,7 +23,7 @@ LAYERS = [
     {"assembly"},
     {"processes"},
     {"runner"},
-    {"grid", "landscape"},
+    {"events", "grid", "landscape", "trackers"},
     {"estimator"},
     {"deploy"},
     {"__init__"},

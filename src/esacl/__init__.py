@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from esacl.estimator import ContinualClassifier
     from esacl.optim.frank_wolfe import FrankWolfe
     from esacl.optim.polytope import KSparsePolytope
-    from esacl.runner import resume, run
+    from esacl.runner import resume, run, stream
     from esacl.streams import Stream, from_arrays, open_stream
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "open_stream",
     "resume",
     "run",
+    "stream",
 ]
 
 _HOMES = {
@@ -45,6 +46,7 @@ _HOMES = {
     "open_stream": "streams",
     "resume": "runner",
     "run": "runner",
+    "stream": "runner",
 }
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -77,6 +77,7 @@ class RunDirectory:
         self.results = path / "results.json"
         self.report = path / "report.html"
         self.weights = path / "model.safetensors"
+        self.tensorboard = path / "tensorboard"
         self._config = path / "config.toml"
 
     @contextmanager
@@ -129,7 +130,7 @@ class RunDirectory:
 
     def _owned(self) -> tuple[Path, ...]:
         """What a run writes besides its settings."""
-        return (self.events, self.results, self.report, self.weights, self.checkpoints.folder)
+        return (self.events, self.results, self.report, self.weights, self.checkpoints.folder, self.tensorboard)
 
     def config(self) -> Config:
         """The settings of the run that is there."""
@@ -147,6 +148,12 @@ class RunDirectory:
             file.write(json.dumps(event) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def read_events(self) -> Iterator[dict[str, Any]]:
+        """The lines of the event log so far."""
+        with suppress(FileNotFoundError), self.events.open(encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
 
     def event_bytes(self) -> int:
         """Length of the event log."""

@@ -3,7 +3,7 @@
 import torch
 
 from esacl.config import Config
-from esacl.nets import Network, build_model
+from esacl.nets import Network, OwnNet, build_model
 from esacl.nets.shares import Shares
 from esacl.recipes import build_parts
 from esacl.streams.base import Stream
@@ -12,9 +12,17 @@ from esacl.types import Context
 
 
 def assemble(
-    config: Config, stream: Stream, device: torch.device, tasks: int | None = None, shares: Shares | None = None
+    config: Config,
+    stream: Stream,
+    device: torch.device,
+    tasks: int | None = None,
+    own: OwnNet | None = None,
+    shares: Shares | None = None,
 ) -> Trainer:
-    """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell."""
+    """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell.
+
+    `own` is the network, where it is the user's; `shares` those of this process, where there are several.
+    """
     context = Context(
         classes=len(stream.class_names),
         tasks=len(stream.stages) if tasks is None else tasks,
@@ -26,8 +34,6 @@ def assemble(
         inputs=stream.inputs,
         task_classes=tuple(task.classes for task in stream.tasks or stream.stages),
     )
-    width = config.net.width
-    assert width is not None
-    model = build_model(config.net.backbone, width, stream.shape, context.classes, config.seed)
+    model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
     net = Network(model, stream.shape, device, config.machine.precision, shares)
     return Trainer(net, build_parts(config, context), stream, config.train, config.seed)

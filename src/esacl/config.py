@@ -71,7 +71,7 @@ class StreamConfig:
 class NetConfig:
     """Which network."""
 
-    backbone: str = option("auto", "auto, mlp, cnn, resnet10 or resnet18")
+    backbone: str = option("auto", "auto, mlp, cnn, resnet10, resnet18, or code of your own: package.module:function")
     width: int | None = option(None, "channels of the first stage (default: the backbone's own)", low=1, high=4096)
 
 
@@ -237,6 +237,11 @@ def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         if name not in SHORT_NAMES:
             raise unknown_name("setting", name, SHORT_NAMES)
+        if name == "backbone" and not isinstance(value, str | None):
+            raise ConfigError(
+                f"backbone = <{type(value).__name__}> is not allowed in settings, which are text and numbers. Give the "
+                f"module beside them: esacl.run(settings, out, backbone=module)."
+            )
         if value is not None:
             part, _, key = SHORT_NAMES[name].rpartition(".")
             table = tables.setdefault(part, {}) if part else tables

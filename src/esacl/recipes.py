@@ -6,7 +6,7 @@ from typing import Any
 
 from esacl.config import SHORT_NAMES, SLOTS, Config
 from esacl.errors import ConfigError, unknown_name
-from esacl.nets import check_backbone, resolve_backbone
+from esacl.nets import OwnNet, check_backbone, resolve_backbone
 from esacl.objectives.co2l import Co2l
 from esacl.objectives.derpp import Derpp
 from esacl.objectives.er import Er
@@ -51,6 +51,9 @@ DEFAULT_PARTS: dict[str, type[Part]] = {
     "readout": Readout,
 }
 """What fills a slot that a method leaves open."""
+
+ALIKE = "mlp"
+"""The backbone whose settings suit a network of the user's own where none are given (docs/decisions.md)."""
 
 FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
 """Settings that have a flag of their own on the command line."""
@@ -182,13 +185,13 @@ def check_settings(config: Config) -> dict[str, dict[str, Any]]:
     return options
 
 
-def resolve(config: Config, stream: Stream) -> Config:
+def resolve(config: Config, stream: Stream, own: OwnNet | None = None) -> Config:
     """The same run with every setting spelt out, those of a preset among them: its name is not needed any more."""
     options = check_settings(config)
-    backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape)
+    backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape, own)
     chosen = method(config.method).switched(options)
     for slot, values in options.items():
-        suited = chosen.part(slot).defaults(backbone, values)
+        suited = chosen.part(slot).defaults(backbone if own is None else ALIKE, values)
         values.update({name: suited[name] for name, value in values.items() if value is None and name in suited})
     return replace(
         config,

@@ -42,10 +42,10 @@ def test_results_have_the_stable_schema(finished):
     assert results["density"] == results["capacity"] == 1.0
 
 
-def test_the_event_log_has_one_line_an_epoch_and_one_a_task(finished):
+def test_the_event_log_has_lines_for_the_start_the_epochs_and_the_end_of_a_task_and_of_the_run(finished):
     events = [json.loads(line) for line in (finished / "events.jsonl").read_text().splitlines()]
-    assert [event["event"] for event in events] == ["epoch", "task"] * 5
-    assert events[0]["samples"] == 36, "20 of each of two classes, less a tenth held out for validation"
+    assert [event["event"] for event in events] == [*["start", "epoch", "task"] * 5, "finished"]
+    assert events[1]["samples"] == 36, "20 of each of two classes, less a tenth held out for validation"
 
 
 def test_the_recorded_config_starts_the_same_run_again(finished, tmp_path):

@@ -128,7 +128,7 @@ def test_a_worker_stops_when_nobody_waits_for_its_run_any_more(recipe, cluster, 
 
 
 def test_a_grid_writes_its_page_and_says_where(grid, tmp_path, monkeypatch):
-    monkeypatch.setattr("esacl.runner.write_report", lambda *_: None)
+    monkeypatch.setattr("esacl.runner.opened.write_report", lambda *_: None)
     code, told, _ = grid(ONE, "--only", "finetune")
     page = tmp_path / "out" / "report.html"
     assert code == 0

@@ -3,8 +3,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esacl.metrics.capacity import capacity, measured_capacity, overall_density
+from esacl.metrics.capacity import capacity, measured_capacity
 from esacl.metrics.cost import Flops, flops
+from esacl.nets.partition import overall_density
 from esacl.sparsity.masks import encode
 
 

@@ -6,7 +6,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from esacl.nets import BACKBONES, build_model
-from esacl.nets.meter import Meter, macs_per_example
+from esacl.nets.macs import macs_per_example
+from esacl.nets.meter import Meter
 from tests.builders import network
 from tests.reference.macs import macs
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from rich.console import Console
 
 from esacl.cli.flags import OUTPUT, described
-from esacl.cli.inspect import Model
+from esacl.cli.inspect import Model, Own
 from esacl.cli.predict import Task
 from esacl.cli.run import STATUS
 from esacl.deploy import open_model
@@ -26,12 +26,13 @@ def export_command(
     ],
     out: Annotated[Path, described("file to write", OUTPUT, name=["--out", "-o"])],
     task: Task = None,
+    backbone: Own = None,
 ) -> None:
     """Write a trained model to a file: small, or for use without this library.
 
     Example: esacl export animals.esacl --format onnx --out animals.onnx
     """
-    opened = open_model(model).for_task(task)
+    opened = open_model(model, backbone).for_task(task)
     if format == "onnx":
         with STATUS.status("building the graph (some seconds)"):
             write_onnx(out, opened)

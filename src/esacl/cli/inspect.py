@@ -26,12 +26,16 @@ SCALES = {
     "features": "{2} features",
 }
 
+Own = Annotated[
+    str | None,
+    Parameter(help="the code of a network of your own, again: package.module:function, or file.py:function"),
+]
 Model = Annotated[Path, Parameter(help="file of a saved classifier, directory of a finished run, or exported file")]
 
 
-def inspect_command(model: Model, /, *, json: Json = False) -> None:
+def inspect_command(model: Model, /, *, backbone: Own = None, json: Json = False) -> None:
     """Say what a trained model is: its classes and tasks, its layers, how much of them is in use, its size."""
-    found = summary(open_model(model), model)
+    found = summary(open_model(model, backbone), model)
     if json:
         print(json_text.dumps(found.to_json(), indent=1))
         return
@@ -42,10 +46,11 @@ def inspect_command(model: Model, /, *, json: Json = False) -> None:
 
 def _tell(found: Summary) -> None:
     asks = " (must be told the task: --task)" if found.needs_task else ""
+    width = "" if found.width is None else f" of width {found.width}"
     lines = {
         "model": f"{KINDS[found.kind]}, {_size(found.bytes)}",
         "method": f"{found.method}{asks}",
-        "network": f"{found.backbone} of width {found.width}, {found.parameters:,} parameters",
+        "network": f"{found.backbone}{width}, {found.parameters:,} parameters",
         "reads": SCALES[found.input.kind].format(*found.shape),
         "knows": f"{len(found.classes)} classes of {len(found.tasks)} tasks",
         "uses": f"{found.weights_in_use:,} of {found.weights:,} weights ({found.density:.1%})",

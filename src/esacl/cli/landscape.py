@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from esacl.cli.flags import OUTPUT, described
+from esacl.cli.inspect import Own
 from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
 from esacl.files import write_atomic
@@ -28,6 +29,7 @@ def landscape_command(
     sparsity: Annotated[
         float, Parameter(help="share of zeros that a dense network is pruned to", validator=Number(gte=0, lt=1))
     ] = 0.8,
+    backbone: Own = None,
     json: Annotated[bool, described("print the figures as JSON", OUTPUT, negative="")] = False,
 ) -> None:
     """Draw the loss around trained networks: on the way to the pruned point, across it, and how sharp it is.
@@ -37,7 +39,7 @@ def landscape_command(
     The way starts at the weights before the last pruning and ends at the pruned ones; a dense network is pruned in
     one shot by magnitude. Numbers are written beside the picture, as JSON.
     """
-    found = [_measure(each, steps, examples, rho, sparsity) for each in directories]
+    found = [_measure(each, steps, examples, rho, sparsity, backbone) for each in directories]
     place = out or directories[0] / "landscape.png"
     draw(found, place)
     document = json_text.dumps([each.to_json() for each in found], indent=1)
@@ -49,9 +51,11 @@ def landscape_command(
         STATUS.print(f"picture: {place}", soft_wrap=True)
 
 
-def _measure(directory: Path, steps: int, examples: int, rho: float, sparsity: float) -> Landscape:
+def _measure(
+    directory: Path, steps: int, examples: int, rho: float, sparsity: float, backbone: str | None
+) -> Landscape:
     with counting_progress(STATUS, f"loss around {directory}") as progress:
-        return landscape(directory, steps, examples, rho, sparsity, progress)
+        return landscape(directory, steps, examples, rho, sparsity, progress, backbone)
 
 
 def _tell(found: list[Landscape]) -> None:

@@ -37,7 +37,12 @@ def learn_command(
     image_size: Annotated[
         int | None, described(f"images are resized to this [default: {SIZE}]", NEW, validator=Number(gte=4, lte=512))
     ] = None,
-    backbone: Annotated[str | None, described("auto, mlp, cnn, resnet10 or resnet18 [default: auto]", NEW)] = None,
+    backbone: Annotated[
+        str | None,
+        Parameter(
+            help="auto, mlp, cnn, resnet10, resnet18 [default: auto], or package.module:function (given every time)"
+        ),
+    ] = None,
     width: Annotated[int | None, described("how wide the network is [default: the backbone's own]", NEW)] = None,
     seed: Annotated[int | None, described("a number for the same result every time", NEW)] = None,
 ) -> None:
@@ -52,16 +57,15 @@ def learn_command(
         "buffer": buffer,
         "expected_tasks": expected_tasks,
         "max_classes": max_classes,
-        "backbone": backbone,
         "width": width,
         "random_state": seed,
     }
-    opened = open_classifier(model, method)
+    opened = open_classifier(model, method, backbone)
     place = out or model
     _check_place(place)
     given = {name: value for name, value in fresh.items() if value is not None}
     if opened is None:
-        learner = ContinualClassifier(str(method), channels="first", **given)
+        learner = ContinualClassifier(str(method), channels="first", backbone=backbone or "auto", **given)
     else:
         _check_none_given({**given, **({} if image_size is None else {"image_size": image_size})})
         learner = opened
@@ -69,7 +73,7 @@ def learn_command(
         learner.set_params(epochs=epochs)
     settings(learner.get_params(deep=False), seed=0)  # what cannot be is refused before a large folder is read
     with counting_progress(STATUS, "reading images") as reading:
-        taught = lesson(folder, None if opened is None else model, image_size or SIZE, reading)
+        taught = lesson(folder, None if opened is None else model, image_size or SIZE, reading, backbone)
     _warn(taught)
     before = set() if opened is None else set(learner.classes_.tolist())
     learner.set_params(verbose=STATUS.is_terminal)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from esacl.cli.inspect import Model
+from esacl.cli.inspect import Model, Own
 from esacl.cli.lists import Json
 from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
@@ -32,6 +32,7 @@ def predict_command(
     *images: Annotated[Path, Parameter(help="image files, or folders of them")],
     top: Annotated[int, Parameter(help="classes to name for each image", validator=Number(gte=1))] = 3,
     task: Task = None,
+    backbone: Own = None,
     json: Json = False,
 ) -> None:
     """Name the most likely classes of images, with their probabilities.
@@ -40,7 +41,7 @@ def predict_command(
 
     Files that cannot be read are listed and left out; the exit code is 1 if none could be read.
     """
-    opened = open_model(model).for_task(task)
+    opened = open_model(model, backbone).for_task(task)
     with counting_progress(STATUS, "looking at images") as progress:
         found = list(answers(opened, images, top, progress))
     read = [answer for answer in found if answer.problem is None]

@@ -14,13 +14,22 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
 from esacl.cli.progress import counting_progress, training_progress
 from esacl.config import Config, place_settings, read_toml, set_option
+from esacl.errors import ConfigError
+from esacl.nets import is_own
 from esacl.processes.torchrun import helped, helpers, with_helpers
 from esacl.report import load_run, summary_table
-from esacl.runner import Run, reopen, resume, start
+from esacl.runner import Run, default_place, reopen, resume, start
 from esacl.streams.images import Progress
+from esacl.trackers import check_tensorboard
+from esacl.trackers import tensorboard as tensorboard_of
 
 TEXT = Console()
 STATUS = Console(stderr=True)
+
+Board = Annotated[
+    bool,
+    described("also write TensorBoard files to DIR/tensorboard (extra `tensorboard`)", OUTPUT, negative=""),
+]
 
 
 def run_command(
@@ -60,6 +69,7 @@ def run_command(
     precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
     threads: Annotated[int | None, setting("machine.threads", MACHINE)] = None,
     processes: Annotated[int | None, setting("machine.processes", MACHINE)] = None,
+    tensorboard: Board = False,
     overwrite: Annotated[bool, described("replace a run that is in --out already", OUTPUT, negative="")] = False,
     json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
 ) -> None:
@@ -67,7 +77,8 @@ def run_command(
 
     Example: esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --buffer 50 --out runs/first
 
-    A run that is interrupted continues with `esacl resume DIR`.
+    A network of your own: esacl run --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch
+    module. A run that is interrupted continues with `esacl resume DIR`.
     """
     given = {
         "data_dir": data_dir,
@@ -104,17 +115,23 @@ def run_command(
     if helped():
         return
     settings = with_helpers(Config.from_mapping(tables))
-    place = out or _default_place(settings)
-    _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json)
+    _check_consent(settings.net.backbone, [backbone, *(assignment.partition("=")[2] for assignment in set_ or [])])
+    place = out or default_place(settings)
+    _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json, tensorboard)
 
 
 def resume_command(
     directory: Annotated[Path, Parameter(help="directory of the run")],
     /,
     *,
+    backbone: Annotated[
+        str | None,
+        described("the code of a network of your own, again: package.module:function, or file.py:function", TRAINING),
+    ] = None,
     processes: Annotated[
         int | None, described("processes that go on with it together [default: as many as before]", MACHINE)
     ] = None,
+    tensorboard: Board = False,
     json: Annotated[bool, described("print results.json instead of a table", OUTPUT, negative="")] = False,
 ) -> None:
     """Continue a run that was interrupted; it ends with the same bits as one that was not.
@@ -123,33 +140,45 @@ def resume_command(
     """
     if RunDirectory(directory).results.exists():
         results = resume(directory)
+        if tensorboard:
+            check_tensorboard()
+            with tensorboard_of(RunDirectory(directory)):  # all that is in the log
+                pass
         STATUS.print(f"the run in {directory} is finished; nothing is left to do.", markup=False, soft_wrap=True)
         _show(results, directory, json)
         return
     if not helped():
         number = helpers(processes)
-        _train(lambda reading: reopen(directory, reading=reading, processes=number), json)
+        _train(
+            lambda reading: reopen(directory, reading=reading, backbone=backbone, processes=number), json, tensorboard
+        )
 
 
-def _default_place(settings: Config) -> Path:
-    """runs/METHOD-STREAM-SEED, with a number behind it where that is taken."""
-    stream = settings.stream.name.replace(":", "-").strip("/").replace("/", "-")
-    name = f"{settings.method}-{stream}-{settings.seed}"
-    candidates = (Path("runs") / (name if number == 1 else f"{name}-{number}") for number in range(1, 10_000))
-    return next(path for path in candidates if not path.exists())
+def _check_consent(name: str, given: list[str | None]) -> None:
+    """Refuse to import code that only a config file names: it may come from anyone."""
+    if is_own(name) and name not in [each.strip().strip("'\"") for each in given if each]:
+        again = "package.module:function" if name.startswith("<") else name
+        raise ConfigError(
+            f"the config file names code as its network, {name!r}, and no file is allowed to start code. If you trust "
+            f"it, add --backbone {again}."
+        )
 
 
-def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bool) -> None:
+def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bool, board: bool) -> None:
     """Open a run and train it with live progress; say how to go on when interrupted."""
+    if board:
+        check_tensorboard()
     with ExitStack() as held:
         with counting_progress(STATUS, "reading images") as reading:
             opened = held.enter_context(open_run(reading))
         for note in opened.notes:
             STATUS.print(f"note: {note}", markup=False, soft_wrap=True)
         try:
+            tell = held.enter_context(tensorboard_of(opened.directory)).tell if board else lambda event: None
             with training_progress(STATUS, opened) as listen:
                 for event in opened.events():
                     listen(event)
+                    tell(event)
             results = opened.finish()
         except (KeyboardInterrupt, OSError) as error:
             stop = "interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped: {error.strerror or error}"

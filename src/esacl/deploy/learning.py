@@ -27,7 +27,7 @@ class Lesson:
     broken: dict[Path, str]
 
 
-def open_classifier(path: Path, method: str | None) -> ContinualClassifier | None:
+def open_classifier(path: Path, method: str | None, backbone: str | None = None) -> ContinualClassifier | None:
     """The classifier in a file, to be taught more; None where there is no file and a method to start anew with."""
     if path.is_dir():
         raise CheckpointError(
@@ -52,15 +52,17 @@ def open_classifier(path: Path, method: str | None) -> ContinualClassifier | Non
             f"{str(path)!r} is not a saved classifier: it holds weights, but not what a model needs to go on learning. "
             f"Give a file of ContinualClassifier.save or `esacl learn`."
         )
-    return ContinualClassifier.load(path)
+    return ContinualClassifier.load(path, backbone)
 
 
-def lesson(folder: Path, model: Path | None, size: int, progress: Progress | None = None) -> Lesson:
+def lesson(
+    folder: Path, model: Path | None, size: int, progress: Progress | None = None, backbone: str | None = None
+) -> Lesson:
     """The images of one sub-folder a class, in the size and the kind of labels of the model in that file, if any."""
     channels, height, width = 3, size, size
     numbers, last = False, False
     if model is not None:
-        saved = read(model)
+        saved = read(model, backbone)
         if saved.layout.kind != "images" or saved.layout.stored != "uint8" or saved.layout.shape[0] not in (1, 3):
             raise InputError(
                 f"{str(model)!r} has not learnt from images of bytes, so image files cannot be added to it. Teach it "

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from esacl.deploy.tasks import own_weights, used
 from esacl.errors import ConfigError, RunError
-from esacl.nets import Model, build_model
+from esacl.nets import Model, OwnNet, build_model
 from esacl.nets.partition import partition
 from esacl.types import Params
 
@@ -36,13 +36,14 @@ class Trained:
     kind: Literal["classifier", "run", "export"]
     method: str
     backbone: str
-    width: int
+    width: int | None  # of a backbone of this library
     shape: tuple[int, int, int]
     scale: Scale
     classes: tuple[Label, ...]  # by column
     tasks: tuple[tuple[int, ...], ...]  # columns of each
     weights: Params
     beside: Params = field(default_factory=dict)  # masks and normalisation of each task, where a task has its own
+    own: OwnNet | None = None  # the network, where it is the user's
     accuracy: Mapping[str, list[float]] = field(default_factory=dict)  # of each task after the last, where known
 
     @property
@@ -96,8 +97,9 @@ class Trained:
         try:
             model.load_state_dict(self.weights)
         except RuntimeError:
+            width = "" if self.width is None else f" of width {self.width}"
             raise RunError(
-                f"the weights do not fit a {self.backbone} of width {self.width} with {len(self.classes)} classes: "
+                f"the weights do not fit a {self.backbone}{width} with {len(self.classes)} classes: "
                 f"the file is damaged, or of another version of esacl. Train or export the model again."
             ) from None
         return Answering(model, self.scale, self.shape).eval()
@@ -115,7 +117,7 @@ class Trained:
         }
 
     def _built(self) -> Model:
-        return build_model(self.backbone, self.width, self.shape, len(self.classes), seed=0)
+        return build_model(self.backbone, self.width, self.shape, len(self.classes), 0, self.own)
 
 
 class Answering(nn.Module):

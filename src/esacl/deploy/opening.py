@@ -17,6 +17,7 @@ from esacl.deploy.weights import described, read_export
 from esacl.errors import CheckpointError, DataError, RunError
 from esacl.estimator.storage import FORM as CLASSIFIER
 from esacl.estimator.storage import read
+from esacl.nets import Given, once_more, own_net
 from esacl.streams import open_stream
 from esacl.types import Params
 
@@ -24,18 +25,21 @@ WHAT = "a file of ContinualClassifier.save or `esacl learn`, the directory of a 
 BESIDE = "sparsity."
 
 
-def open_model(path: Path) -> Trained:
-    """The trained model at a path; anything that is none is refused with what it is instead."""
+def open_model(path: Path, backbone: Given | None = None) -> Trained:
+    """The trained model at a path; anything that is none is refused with what it is instead.
+
+    A network of the user's own must be given again, as no file is allowed to start code.
+    """
     if path.is_dir():
-        return _run(RunDirectory(path))
+        return _with_own(_run(RunDirectory(path)), backbone, path)
     form = form_of(path)
     if form == CLASSIFIER:
-        return _classifier(path)
+        return _classifier(path, backbone)
     if form == EXPORTED:
         about, weights = read_export(path)
-        return exported(about, weights)
+        return _with_own(exported(about, weights), backbone, path)
     if path.name == "model.safetensors" and (path.parent / "results.json").exists():
-        return _run(RunDirectory(path.parent))
+        return _with_own(_run(RunDirectory(path.parent)), backbone, path)
     raise CheckpointError(f"{str(path)!r} is not a model that esacl knows. Allowed: {WHAT}.")
 
 
@@ -51,24 +55,34 @@ def form_of(path: Path) -> str | None:
     return metadata.get("format") or described(metadata).get("format")
 
 
-def _classifier(path: Path) -> Trained:
+def _with_own(found: Trained, backbone: Given | None, path: Path) -> Trained:
+    """The model with the network that was given for it, if it is of that kind, and fits."""
+    where = f"the model {str(path)!r}"
+    given = once_more(found.backbone, backbone, where, "--backbone")
+    if given is None:
+        return found
+    own = own_net(given, found.shape, seed=0)
+    own.check_is_of(found.weights, where)
+    return replace(found, own=own)
+
+
+def _classifier(path: Path, backbone: Given | None) -> Trained:
     """A saved classifier, with the columns of the classes that it has learnt, in the order of `classes_`."""
-    saved = read(path)
+    saved = read(path, backbone)
     learner, layout = saved.learner, saved.layout
     config = learner.plan.config
     kind = "features" if layout.kind == "features" else "bytes" if layout.stored == "uint8" else "floats"
-    width = config.net.width
-    assert width is not None
     whole = Trained(
         kind="classifier",
         method=config.method,
         backbone=config.net.backbone,
-        width=width,
+        width=config.net.width,
         shape=layout.shape,
         scale=Scale(kind, layout.mean, layout.std),  # type: ignore[arg-type]
         classes=tuple(saved.labels.values.tolist()),
         tasks=learner.history,
         weights=learner.weights(),
+        own=learner.plan.own,
     )
     return whole.with_columns(tuple(column for column in saved.labels.order.tolist() if column in learner.seen))
 
@@ -80,14 +94,12 @@ def _run(directory: RunDirectory) -> Trained:
         again = quote(str(directory.path))
         raise RunError(f"the run in {str(directory.path)!r} is not finished. Finish it first: `esacl resume {again}`.")
     about, tensors = _weights(directory.weights)
-    width = config.net.width
-    assert width is not None  # recorded settings are spelt out
     shape = about["shape"]
     return Trained(
         kind="run",
         method=results.method,
         backbone=config.net.backbone,
-        width=width,
+        width=config.net.width,
         shape=(shape[0], shape[1], shape[2]),
         scale=_scale(about, config, directory.path),
         classes=tuple(about["classes"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from esacl.deploy.model import Label, Scale, Trained
-from esacl.metrics.capacity import overall_density
+from esacl.nets.partition import overall_density
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Summary:
     kind: str
     method: str
     backbone: str
-    width: int
+    width: int | None  # none for a network of the user's own
     shape: tuple[int, int, int]
     input: Scale
     needs_task: bool

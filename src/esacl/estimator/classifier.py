@@ -20,8 +20,9 @@ from esacl.estimator.labels import Labels
 from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.progress import progress
-from esacl.estimator.settings import check_unchanged, resolved, settings
+from esacl.estimator.settings import check_unchanged, own_of, resolved, settings
 from esacl.estimator.storage import Saved, read, write
+from esacl.nets import Given
 from esacl.streams.base import Examples
 
 Array = npt.NDArray[Any]
@@ -52,7 +53,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     buffer : examples that are remembered of all tasks together (default: the method's own, 500).
     epochs, batch_size : how long a task trains, and on how many of its examples at a time.
     lr : learning rate (default: the method's own for the backbone).
-    backbone, width : "auto", "mlp", "cnn", "resnet10" or "resnet18", and how wide (default: its own).
+    backbone, width : "auto", "mlp", "cnn", "resnet10" or "resnet18", and how wide (default: its own). Or a network of
+        your own: a torch module, of which a copy is trained, or "package.module:function" (docs/own-network.md).
     max_classes : classes there will ever be, at most.
     expected_tasks : how many tasks there will be, if known: EsaCL then gives each the same share of the weights. If
         not, each takes a quarter of what is left. Tasks beyond the expected ones get no weights of their own.
@@ -89,7 +91,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         epochs: int = 10,
         batch_size: int = 32,
         lr: float | None = None,
-        backbone: str = "auto",
+        backbone: Given = "auto",
         width: int | None = None,
         max_classes: int = 100,
         expected_tasks: int | None = None,
@@ -141,8 +143,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = self._with_classes(Labels.none() if before is None else self._labels, given, classes)
         layout = Layout.of(array, self.channels) if before is None else self._layout
         examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
-        config = resolved(config, layout.shape, None if before is None else before.plan.config.machine.threads)
-        plan = Plan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks)
+        own = own_of(self.get_params(deep=False), config, layout.shape) if before is None else before.plan.own
+        config = resolved(config, layout.shape, None if before is None else before.plan.config.machine.threads, own)
+        plan = Plan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own)
         if before is not None:
             check_unchanged(before.plan, plan)
         with progress(self.verbose) as listen:
@@ -180,9 +183,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         write(Path(path), Saved(params, features, self._labels, self._layout, self._learner))
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "ContinualClassifier":
-        """The classifier in a file; what it learns from here on, it learns to the same bits as if never saved."""
-        saved = read(Path(path))
+    def load(cls, path: str | PathLike[str], backbone: Given | None = None) -> "ContinualClassifier":
+        """The classifier in a file; what it learns from here on, it learns to the same bits as if never saved.
+
+        A network of your own is given again as `backbone`: files hold weights, and never start code.
+        """
+        saved = read(Path(path), backbone)
         try:
             model = cls(**saved.params)
         except TypeError as error:

@@ -10,7 +10,8 @@ from torch import Tensor
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.machine import machine
-from esacl.metrics.capacity import overall_density
+from esacl.nets import OwnNet
+from esacl.nets.partition import overall_density
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import Event
@@ -31,6 +32,7 @@ class Plan:
     inputs: ImageInputs
     columns: int
     expected: int | None = None  # number of tasks, if known
+    own: OwnNet | None = None  # the network, where it is the user's
 
     def stream(self, history: tuple[tuple[int, ...], ...], examples: Examples | None = None) -> Stream:
         """Tasks of these columns, of which only the last has examples; nothing is evaluated.
@@ -55,7 +57,7 @@ class Learner:
         self._trainer: Trainer | None = None
         if state is not None:
             with machine(plan.config.machine) as device:
-                self._trainer = assemble(plan.config, plan.stream(history), device, self._tasks)
+                self._trainer = assemble(plan.config, plan.stream(history), device, self._tasks, plan.own)
                 self._trainer.load_state_dict(state)
 
     def __reduce__(self) -> tuple[type["Learner"], tuple[Plan, tuple[tuple[int, ...], ...], State | None]]:
@@ -76,7 +78,7 @@ class Learner:
         history = (*self.history, tuple(sorted(set(examples.y.tolist()))))
         pupil = Learner(plan, history)
         with machine(config.machine) as device:
-            trainer = assemble(config, plan.stream(history, examples), device, self._tasks)
+            trainer = assemble(config, plan.stream(history, examples), device, self._tasks, plan.own)
             if self._trainer is not None:
                 trainer.load_state_dict(
                     deepcopy(self._trainer.state_dict())

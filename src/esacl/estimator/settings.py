@@ -8,6 +8,7 @@ from esacl.config import SLOTS, Config, place_settings
 from esacl.errors import ConfigError, unknown_name
 from esacl.estimator.learner import Plan
 from esacl.machine import resolve_machine
+from esacl.nets import OwnNet, is_own, name_of, own_net
 from esacl.options import check
 from esacl.recipes import check_settings, method, resolve
 from esacl.streams.inputs import ImageInputs
@@ -36,7 +37,9 @@ def settings(params: Mapping[str, Any], seed: int) -> Config:
         if slot not in SLOTS:
             raise unknown_name("table of options", str(slot), SLOTS)
     tables: dict[str, Any] = {slot: dict(values) for slot, values in options.items()}
-    place_settings(tables, {"seed": seed, **{name: params[name] for name in NAMED}})
+    given = {name: params[name] for name in NAMED}
+    name = None if given["backbone"] is None else name_of(given["backbone"])
+    place_settings(tables, {"seed": seed, **given, "backbone": name})
     config = Config.from_mapping(tables)
     _check_method(config)
     if params["expected_tasks"] is None and "quota" in method(config.method).options("sparsity"):
@@ -71,10 +74,17 @@ def _with_open_end(config: Config) -> Config:
     return config.with_options(sparsity={"quota": "geometric", "ratio": RATIO, **given})
 
 
-def resolved(config: Config, shape: tuple[int, int, int], threads: int | None = None) -> Config:
+def own_of(params: Mapping[str, Any], config: Config, shape: tuple[int, int, int]) -> OwnNet | None:
+    """The network, where it is the user's."""
+    return own_net(params["backbone"], shape, config.seed) if is_own(config.net.backbone) else None
+
+
+def resolved(
+    config: Config, shape: tuple[int, int, int], threads: int | None = None, own: OwnNet | None = None
+) -> Config:
     """The same with everything spelt out for examples of that shape; `threads` are those of before, if any."""
     stream = Plan(config, shape, ImageInputs((0.0,), (1.0,)), columns=1).stream(((0,),))
-    whole = resolve(config, stream)
+    whole = resolve(config, stream, own)
     machine = replace(whole.machine, threads=threads)
     return replace(whole, machine=resolve_machine(machine, small=whole.net.backbone == "mlp"))
 

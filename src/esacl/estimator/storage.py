@@ -13,6 +13,7 @@ from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.settings import resolved
 from esacl.files import write_atomic
+from esacl.nets import Given, once_more, own_net
 from esacl.training.checkpoint import pack, unpack
 from esacl.version import __version__
 
@@ -33,9 +34,12 @@ class Saved:
 def write(path: Path, saved: Saved) -> None:
     """Write a classifier in one step: the file of before or the new one, never half of either."""
     learner = saved.learner
+    own = (
+        {} if learner.plan.own is None else {"backbone": learner.plan.config.net.backbone}
+    )  # its name, never the code itself
     state = {
         "esacl": __version__,
-        "params": plain(saved.params),
+        "params": plain({**saved.params, **own}),
         "features": saved.features,
         "labels": saved.labels.state_dict(),
         "layout": asdict(saved.layout),
@@ -51,8 +55,11 @@ def write(path: Path, saved: Saved) -> None:
         raise CheckpointError(f"cannot write {str(path)!r}: {error.strerror}. Choose another place.") from None
 
 
-def read(path: Path) -> Saved:
-    """The classifier in a file; anything wrong with the file is a CheckpointError."""
+def read(path: Path, backbone: Given | None = None) -> Saved:
+    """The classifier in a file; anything wrong with the file is a CheckpointError.
+
+    A network of the user's own must be given again, as no file is allowed to start code.
+    """
     remedy = "Give a file that ContinualClassifier.save wrote."
     try:
         state = unpack(path, FORM, "saved classifier")
@@ -61,10 +68,16 @@ def read(path: Path) -> Saved:
     try:
         layout = Layout(**state["layout"])
         config = Config.from_mapping({**state["config"], "machine": _here(state)})
-        config = resolved(config, layout.shape, state["config"]["machine"]["threads"])
-        plan = Plan(config, layout.shape, layout.inputs, state["columns"], state["expected"])
+        where = f"the classifier in {str(path)!r}"
+        given = once_more(config.net.backbone, backbone, where, "--backbone")
+        own = None if given is None else own_net(given, layout.shape, config.seed)
+        if own is not None:
+            own.check_is_of(state["trainer"]["net"]["model"], where)
+        config = resolved(config, layout.shape, state["config"]["machine"]["threads"], own)
+        plan = Plan(config, layout.shape, layout.inputs, state["columns"], state["expected"], own)
         learner = Learner(plan, state["history"], state["trainer"])
-        return Saved(state["params"], state["features"], Labels.from_state(state["labels"]), layout, learner)
+        params = state["params"] if given is None else {**state["params"], "backbone": given}
+        return Saved(params, state["features"], Labels.from_state(state["labels"]), layout, learner)
     except EsaclError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:

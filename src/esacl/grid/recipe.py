@@ -10,6 +10,7 @@ from typing import Any
 
 from esacl.config import SHORT_NAMES, SLOTS, Config, read_toml, set_option
 from esacl.errors import ConfigError, EsaclError, unknown_name
+from esacl.nets import is_own
 from esacl.recipes import check_settings, method
 from esacl.streams import available
 
@@ -135,7 +136,12 @@ def _check(points: Sequence[Point]) -> None:
         if twin is not point:
             raise ConfigError(f"{point.label!r} has the name or the folder of {twin.label!r}. Rename one of the rows.")
         try:
-            point.config(seed=0)
+            name = point.config(seed=0).net.backbone
+            if is_own(name):
+                raise ConfigError(
+                    f"backbone = {name!r} is code, which no file is allowed to start, and workers may not have it. "
+                    f"Train it with `esacl run --backbone {name}`, once for each seed and setting."
+                )
         except EsaclError as error:
             raise ConfigError(f"row {point.label!r}: {error}") from None
 

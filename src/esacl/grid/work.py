@@ -17,7 +17,7 @@ from esacl.grid.parcel import Parcel, so_far, unpack, whole
 from esacl.machine import resolve_machine
 from esacl.runner import Run, reopen, start
 from esacl.streams import absolute
-from esacl.training.events import EpochDone, StepDone, TaskDone
+from esacl.training.events import EpochDone, TaskDone
 from esacl.version import __version__
 
 MAILBOX = 8
@@ -104,7 +104,7 @@ def _watched(run: Run, post: Post) -> Iterator[EpochDone | TaskDone]:
     """The events that were saved; training stops within a step when nobody waits for it."""
     for event in run.events():
         post.check_wanted()
-        if not isinstance(event, StepDone):
+        if isinstance(event, EpochDone | TaskDone):
             yield event
 
 

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from esacl.artifacts import RunDirectory
 from esacl.errors import RunError
 from esacl.landscape.surface import Loss, across, along, filter_normalised, sharpness
+from esacl.nets import Given, is_own
 from esacl.nets.network import Network
 from esacl.ranking import largest_of_all
 from esacl.rng import generator
@@ -59,11 +60,17 @@ def landscape(
     rho: float = 0.05,
     sparsity: float = 0.8,
     progress: Progress = lambda done, total: None,
+    backbone: Given | None = None,
 ) -> Landscape:
-    """Measure the surroundings of a finished run; `sparsity` is for networks that were not pruned themselves."""
-    if RunDirectory(out).read_results() is None:
+    """Measure the surroundings of a finished run; `sparsity` is for networks that were not pruned themselves.
+
+    `backbone` is the code of a network of the user's own, which runs of other networks have no use for.
+    """
+    directory = RunDirectory(out)
+    if directory.read_results() is None:
         raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {out}`.")
-    with reopen(out) as run:
+    own = backbone if is_own(directory.config().net.backbone) else None
+    with reopen(out, backbone=own) as run:
         net, parts = run.trainer.net, run.trainer.parts
         if parts.sparsity.needs_task_id:
             raise RunError(

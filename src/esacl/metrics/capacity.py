@@ -12,16 +12,6 @@ MASK_COMPRESSION = 0.75  # γ: share of a mask's bits that coding saves, as the 
 BITS = 32  # of a weight
 
 
-def overall_density(shares: Mapping[str, float], sizes: Mapping[str, int]) -> float:
-    """Share of non-zero weights over all prunable parameters.
-
-    >>> overall_density({"a": 0.5, "b": 1.0}, {"a": 300, "b": 100})
-    0.625
-    """
-    total = sum(sizes[name] for name in shares)
-    return sum(share * sizes[name] for name, share in shares.items()) / total if total else 1.0
-
-
 def capacity(density: float, tasks: int, stores_masks: bool) -> float:
     """(1 − S) + (1 − γ)·T/32: weights kept, and the masks of all tasks for methods that store them.
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
+from esacl.errors import ConfigError
+
 IMAGE = "image"  # the group of what the network is shown
 HEAD = "head"  # the group of its answers, one unit for each class
 
@@ -35,5 +37,11 @@ class Connection:
 
 def connections(model: nn.Module) -> tuple[Connection, ...]:
     """All connections of a model, those of its backbone in the order of the layers, then the head."""
+    if getattr(model, "own", False):
+        raise ConfigError(
+            f"this method wires units anew, so it must know which layer reads which, and a module of your own "
+            f"({type(model.backbone).__name__}) does not tell. Use a backbone of this library, such as 'cnn', or "
+            f"another method, such as 'esacl-der++'."
+        )
     listed: Sequence[Connection] = model.backbone.connections()  # type: ignore[operator, union-attr]
     return (*(one.inside("backbone") for one in listed), Connection("head", listed[-1].writes, HEAD))

@@ -9,38 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
 
 from esacl.types import State
-
-
-def macs_per_example(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, int]:
-    """Multiply-adds of each convolution and linear layer for one example, by layer name."""
-    counts: dict[str, int] = {}
-
-    def watch(name: str) -> None:
-        def count(module: nn.Module, _: tuple[Tensor, ...], out: Tensor) -> None:
-            weight = module.weight
-            assert isinstance(weight, Tensor)
-            positions = out[0].numel() // weight.shape[0]
-            counts[name] = counts.get(name, 0) + positions * weight.numel()
-
-        handles.append(modules[name].register_forward_hook(count))
-
-    handles: list[torch.utils.hooks.RemovableHandle] = []
-    modules = {name: m for name, m in model.named_modules() if isinstance(m, nn.Conv2d | nn.Linear)}
-    for name in modules:
-        watch(name)
-    was_training = model.training
-    parameter = next(model.parameters())
-    try:
-        with torch.no_grad():
-            model.eval()(torch.zeros(1, *shape, device=parameter.device, dtype=parameter.dtype))
-    finally:
-        model.train(was_training)
-        for handle in handles:
-            handle.remove()
-    return counts
 
 
 class Meter:

@@ -1,9 +1,14 @@
 """The model: a backbone and one head with a column per class, initialised from a generator of its own."""
 
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+
 from torch import Tensor, device, nn
 
-from esacl.errors import ConfigError, unknown_name
+from esacl.errors import CheckpointError, ConfigError, unknown_name
 from esacl.nets.backbones import BACKBONES, Shape
+from esacl.nets.code import FORM, names_code
 from esacl.rng import generator
 from esacl.types import Outputs
 
@@ -14,6 +19,7 @@ class Model(nn.Module):
     def __init__(self, backbone: nn.Module, features: int, classes: int) -> None:
         super().__init__()
         self.backbone = backbone
+        self.own = False  # whether the backbone is the user's
         self.head = nn.Linear(features, classes)
 
     def forward(self, x: Tensor) -> Outputs:
@@ -22,15 +28,58 @@ class Model(nn.Module):
         return Outputs(features, self.head(features))
 
 
+@dataclass(frozen=True, slots=True)
+class OwnNet:
+    """A network of the user's own, as it was found to be; the module is a copy, and every model has another."""
+
+    name: str
+    module: nn.Module
+    features: int  # what it makes of an image
+
+    replaced: str | None = None  # its last layer in words, if that was a head
+
+    def model(self, classes: int, seed: int) -> Model:
+        """It, with its weights as they were given, and a fresh head."""
+        with device("meta"):
+            model = Model(nn.Identity(), self.features, classes)
+        model.to_empty(device="cpu")
+        initialise(model, seed)
+        model.backbone, model.own = deepcopy(self.module), True
+        return model
+
+    def check_is_of(self, weights: Mapping[str, Tensor], where: str) -> None:
+        """Refuse weights of another network, by the names and shapes of all that it stores."""
+        own = {f"backbone.{name}": tuple(value.shape) for name, value in self.module.state_dict().items()}
+        theirs = {name: tuple(value.shape) for name, value in weights.items() if name.startswith("backbone.")}
+        for name in sorted({*own, *theirs}, key=lambda name: (name in own and name in theirs, name)):
+            if own.get(name) != theirs.get(name):
+                has, lacks = _shape(own.get(name)), _shape(theirs.get(name))
+                raise CheckpointError(
+                    f"the network {self.name!r} is not the one that {where} was trained with: its "
+                    f"{name.removeprefix('backbone.')!r} is {has}, there it is {lacks}. Give the code of then."
+                )
+
+
 def check_backbone(name: str) -> None:
-    """Refuse a name that is not a backbone's."""
-    if name not in ("auto", *BACKBONES):
-        raise unknown_name("backbone", name, ["auto", *BACKBONES])
+    """Refuse a name that is not a backbone's; those of the user's own networks are seen when they are called."""
+    if name not in ("auto", *BACKBONES) and not is_own(name):
+        raise unknown_name("backbone", name, ["auto", *BACKBONES], f"A network of your own: {FORM}.")
 
 
-def resolve_backbone(name: str, width: int | None, shape: Shape) -> tuple[str, int]:
+def is_own(name: str) -> bool:
+    """Whether a recorded name stands for a network of the user's own: code, or a module that was given."""
+    return names_code(name) or name.startswith("<")
+
+
+def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | None = None) -> tuple[str, int | None]:
     """The backbone and width that are meant; "auto" takes an MLP below 16 pixels and the small ResNet above."""
     check_backbone(name)
+    if is_own(name):
+        if own is None:
+            raise ConfigError(f"the network {name!r} is your own, but was not given. Add backbone=...")
+        if width is not None:
+            raise ConfigError(f"width = {width} was given, but {name!r} is as wide as its code says. Leave it out.")
+        return name, None
     small = min(shape[1:]) < 16
     chosen = ("mlp" if small else "resnet10") if name == "auto" else name
     entry = BACKBONES[chosen]
@@ -43,10 +92,14 @@ def resolve_backbone(name: str, width: int | None, shape: Shape) -> tuple[str, i
     return chosen, entry.width if width is None else width
 
 
-def build_model(backbone: str, width: int, shape: Shape, classes: int, seed: int) -> Model:
-    """A model with fresh weights that depend on the seed only."""
+def build_model(
+    backbone: str, width: int | None, shape: Shape, classes: int, seed: int, own: OwnNet | None = None
+) -> Model:
+    """A model with fresh weights that depend on the seed only; those of a network of the user's own stay."""
+    if own is not None:
+        return own.model(classes, seed)
     with device("meta"):  # no memory and no random numbers yet: constructors would draw from the global generator
-        body = BACKBONES[backbone].build(shape, width)
+        body = BACKBONES[backbone].build(shape, width or BACKBONES[backbone].width)
         model = Model(body, body.features, classes)  # type: ignore[arg-type]
     model.to_empty(device="cpu")
     initialise(model, seed)
@@ -65,3 +118,7 @@ def initialise(model: nn.Module, seed: int) -> None:
             module.reset_parameters()
         elif next(module.parameters(recurse=False), None) is not None:
             raise ConfigError(f"no initialisation is known for the layer {name!r} of type {type(module).__name__}.")
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "missing" if shape is None else "×".join(map(str, shape)) or "a number"

@@ -7,8 +7,12 @@ from copy import copy, deepcopy
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from esacl.nets.meter import Meter, macs_per_example
+from esacl.errors import RunError
+from esacl.nets.layers import NORMS
+from esacl.nets.macs import macs_per_example
+from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
 from esacl.nets.shares import Shares, share_norms
 from esacl.types import Outputs, Params, State
@@ -54,17 +58,27 @@ class Network:
                 return self(x, task)
         self.meter.count(len(x))
         x = x.contiguous(memory_format=self.layout)
-        with self._precision():
-            if self.shares is not None and self.shares.active:
-                effective = self.stored if self.view is None else self.view(self.stored, task)
-                outputs = self.shares.call(self.model, effective, x)
-            elif self.view is None:
-                outputs = self.model(x)
-            else:
-                outputs = functional_call(self.model, self.view(self.stored, task), (x,))
+        try:
+            outputs = self._called(x, task)
+        except ValueError as error:
+            if len(x) > 1 or not self.model.training:
+                raise
+            raise RunError(
+                f"a step was left with a single example, which this network cannot normalise ({error}). Use a larger "
+                f"--batch-size or --keep, or LayerNorm instead of BatchNorm."
+            ) from None
         if self._dtype is not None:
             outputs = Outputs(outputs.features.float(), outputs.logits.float())
         return outputs
+
+    def _called(self, x: Tensor, task: int | None) -> Outputs:
+        """What the module answers, through the view and together with other processes where there are such."""
+        with self._precision():
+            seen = self.stored if self.view is None else self.view(self.stored, task)
+            if self.shares is not None and self.shares.active:
+                return self.shares.call(self.model, seen, x)
+            answered: Outputs = self.model(x) if self.view is None else functional_call(self.model, seen, (x,))
+        return answered
 
     def example_gradients(self, loss: Callable[[Outputs, Tensor], Tensor], x: Tensor, y: Tensor) -> Params:
         """Gradient of each example's own loss, [B, ...] by stored parameter, in evaluation mode.
@@ -78,7 +92,7 @@ class Network:
             return loss(outputs, label.unsqueeze(0))
 
         stored = {name: value.detach() for name, value in self.stored.items()}
-        with self.inference(), torch.enable_grad():
+        with self.inference(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):  # others know no batches of gradients
             self.meter.count(len(x))
             self.meter.release()
             return vmap(grad(one), in_dims=(None, 0, 0))(stored, x, y)  # type: ignore[no-any-return]
@@ -130,7 +144,7 @@ class Network:
         self.model.train()
         if self.frozen_statistics:
             for module in self.model.modules():
-                if isinstance(module, nn.BatchNorm2d):
+                if isinstance(module, NORMS):
                     module.eval()
 
     @contextmanager
@@ -150,7 +164,7 @@ class Network:
     @contextmanager
     def untracked(self) -> Iterator[None]:
         """BatchNorm normalises by the batch but leaves its statistics alone: for passes that only look."""
-        norms = [module for module in self.model.modules() if isinstance(module, nn.BatchNorm2d)]
+        norms = [module for module in self.model.modules() if isinstance(module, NORMS)]
         tracked = [norm.track_running_stats for norm in norms]
         for norm in norms:
             norm.track_running_stats = False
@@ -190,9 +204,13 @@ class Network:
 def fits_channels_last(model: nn.Module) -> bool:
     """Whether the model has convolutions, all of which are safe in the channels-last layout.
 
+    Not so in a network of the user's own, whose forward may call `view`.
+
     Training strided 1×1 convolutions of fewer than 16 input channels corrupts memory there on AVX-512 processors
     (below 8 on AVX2; https://github.com/uxlfoundation/oneDNN/issues/6035).
     """
+    if getattr(model, "own", False):
+        return False
     convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
     narrow = any(c.kernel_size == (1, 1) and max(c.stride) > 1 and c.in_channels < 16 for c in convolutions)
     return bool(convolutions) and not narrow

@@ -1,24 +1,37 @@
 """Which parameter is what: weights that may be pruned, the head, and the rest."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
+
+from esacl.nets.layers import weight_names
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
     """Names of the model's parameters by role."""
 
-    prunable: tuple[str, ...]  # convolution and linear weights outside the head
+    prunable: tuple[str, ...]  # weights of convolutions, linear layers and attention outside the head
     head: tuple[str, ...]
-    other: tuple[str, ...]  # biases, BatchNorm
+    other: tuple[str, ...]  # biases, normalisation, embeddings
 
 
 def partition(model: nn.Module) -> Partition:
     """The roles of a model's parameters; the head is the module called `head`."""
-    weights = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Conv2d | nn.Linear)}
+    weights = weight_names(model)
     names = [name for name, _ in model.named_parameters()]
     head = tuple(name for name in names if name.startswith("head."))
     prunable = tuple(name for name in names if name in weights and name not in head)
     other = tuple(name for name in names if name not in head and name not in prunable)
     return Partition(prunable, head, other)
+
+
+def overall_density(shares: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+    """Share of non-zero weights over all prunable parameters.
+
+    >>> overall_density({"a": 0.5, "b": 1.0}, {"a": 300, "b": 100})
+    0.625
+    """
+    total = sum(sizes[name] for name in shares)
+    return sum(share * sizes[name] for name, share in shares.items()) / total if total else 1.0

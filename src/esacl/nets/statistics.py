@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from esacl.nets.layers import NORMS
 from esacl.nets.network import Network
 
 
 def recalibrate(net: Network, batches: Iterable[Tensor]) -> None:
     """Replace the running statistics of BatchNorm by the mean of those of `batches`; charged to training."""
-    norms = [module for module in net.model.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = [module for module in net.model.modules() if isinstance(module, NORMS)]
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import unfold
 
+from esacl.errors import ConfigError
 from esacl.nets.network import Network
 from esacl.optim.constraint import StepConstraint
 from esacl.options import option
@@ -64,6 +65,12 @@ class Gpm(StepConstraint):
 
     def attach(self, net: Network) -> None:
         """Every parameter will be constrained; those of separate heads in a way of their own."""
+        for name in net.partition.prunable:
+            if problem := unprojectable(net, name):
+                raise ConfigError(
+                    f"gpm projects what linear layers and plain convolutions read, but {name!r} {problem}. Use another "
+                    f"network, or another method, such as 'esacl-der++'."
+                )
         self._known = frozenset(net.stored)
         self._separate = frozenset(net.partition.head if self.options.head == "separate" else ())
         self._meter = net.meter
@@ -144,6 +151,25 @@ def watched(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor], None]
             handle.remove()
 
 
+def unprojectable(net: Network, name: str) -> str | None:
+    """Why it is not known what a weight is multiplied with; None where it is."""
+    owner, _, own = name.rpartition(".")
+    layer: nn.Module = net.model.get_submodule(owner)
+    parent: nn.Module = net.model.get_submodule(owner.rpartition(".")[0])
+    if isinstance(layer, nn.MultiheadAttention) or isinstance(parent, nn.MultiheadAttention):
+        return "is a weight of attention"
+    if own != "weight" or owner not in net.meter.layers:
+        return "is not the weight of a layer that is called"
+    if isinstance(layer, nn.Linear):
+        return None
+    if not isinstance(layer, nn.Conv2d):
+        return f"is one of {type(layer).__name__}"
+    if layer.groups > 1:
+        return "is one of a grouped or depthwise convolution"
+    strange = isinstance(layer.padding, str) or layer.padding_mode != "zeros"
+    return f"is one of a convolution with padding {layer.padding!r} ({layer.padding_mode})" if strange else None
+
+
 def input_rows(layer: nn.Module, x: Tensor) -> Tensor:
     """What a layer multiplies its weights [out, d] with, [N, d]: its input, or the patches under an ungrouped kernel.
 
@@ -151,7 +177,7 @@ def input_rows(layer: nn.Module, x: Tensor) -> Tensor:
     """
     x = x.detach().cpu().double()
     if not isinstance(layer, nn.Conv2d):
-        return x
+        return x.flatten(0, -2)
     patches = unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]
     return patches.transpose(1, 2).flatten(0, 1)
 

@@ -20,7 +20,7 @@ def serve(rank: int, size: int) -> None:
     from esacl.machine import machine
     from esacl.nets.shares import Shares
     from esacl.processes.job import agree, receive, stream_of
-    from esacl.training.events import StepDone
+    from esacl.training.events import EpochDone, TaskDone
 
     told = receive()
     config, shares = Config.from_mapping(told["config"]), Shares(rank, size)
@@ -30,7 +30,7 @@ def serve(rank: int, size: int) -> None:
             trainer.load_state_dict(told["trainer"])
         shares.active = True
         for event in trainer.run():
-            if not isinstance(event, StepDone):
+            if isinstance(event, EpochDone | TaskDone):
                 agree(trainer)
 
 

@@ -10,11 +10,12 @@ import torch
 from esacl.config import TrainConfig
 from esacl.errors import RunError
 from esacl.nets.network import Network
+from esacl.nets.partition import overall_density
 from esacl.sparsity.base import Phase
 from esacl.streams.base import Stream, Task
 from esacl.streams.loading import Loader
 from esacl.training.evaluate import Accuracies, evaluate
-from esacl.training.events import EpochDone, Event, StepDone, TaskDone
+from esacl.training.events import EpochDone, Event, Pruned, StepDone, TaskDone, TaskStarted
 from esacl.training.parts import Parts
 from esacl.training.step import train_step
 from esacl.types import State
@@ -77,6 +78,8 @@ class Trainer:
             parts.gradient.begin_task()
             parts.selection.begin_task(len(parts.objective.training_set(stage)))
         examples = parts.objective.training_set(stage)
+        if position.stage_epoch == 0:
+            yield TaskStarted(stage.index, len(self.stream.stages), stage.classes, len(examples))
         loader = Loader(
             self.stream, stage.index, examples, self.config.batch_size, self.seed, net.device, parts.objective.views
         )
@@ -89,13 +92,15 @@ class Trainer:
                 parts.readout.fit(net, stage, remembered)
             self.unpruned.append(self._evaluate())
         parts.sparsity.end_task(net, stage, remembered)
-        self._update_density()
+        density = self._update_density()
+        if parts.sparsity.prunes:
+            yield Pruned(stage.index, density, self.unpruned[-1] if self.unpruned else None)
         parts.constraint.end_task(net, stage)
         parts.objective.end_task(net, stage)
         parts.readout.fit(net, stage, parts.objective.remembered())
         self.rows.append(self._evaluate())
         self.position = Position(stage=position.stage + 1)
-        yield TaskDone(stage.index, self.rows[-1])
+        yield TaskDone(stage.index, self.rows[-1], density)
 
     def _phase(self, stage: Task, phase: Phase, loader: Loader) -> Iterator[Event]:
         parts, position = self.parts, self.position
@@ -157,9 +162,11 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
 
-    def _update_density(self) -> None:
+    def _update_density(self) -> float:
+        """Tell the meter how dense each layer is now; returns how dense all are together."""
         density = self.parts.sparsity.density(self.net)
         self.net.meter.set_density({name.removesuffix(".weight"): share for name, share in density.items()})
+        return overall_density(density, {name: self.net.stored[name].numel() for name in density})
 
     def _evaluate(self) -> Accuracies:
         began = perf_counter()

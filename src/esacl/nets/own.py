@@ -1,0 +1,64 @@
+"""Networks of the user's own: any module that maps images to features or to logits, found out by calling it."""
+
+from copy import deepcopy
+
+from torch import nn
+
+from esacl.errors import ConfigError
+from esacl.nets.backbones import Shape
+from esacl.nets.code import load, told
+from esacl.nets.model import OwnNet, is_own
+from esacl.nets.probe import Probe
+
+Given = str | nn.Module
+"""A network as the user gives it: the name of a function that returns it, or the module."""
+
+
+def name_of(given: Given) -> str:
+    """What a run calls it: the name of the code, or the class of a module in angle brackets."""
+    return given if isinstance(given, str) else f"<{type(given).__name__}>"
+
+
+def own_net(given: Given, shape: Shape, seed: int) -> OwnNet:
+    """The network that is given, looked at and called with images of that shape; what it cannot be is refused."""
+    name = name_of(given)
+    if not isinstance(given, str | nn.Module):
+        raise ConfigError(
+            f"backbone = {given!r} is not allowed. Allowed: the name of a backbone, a torch.nn.Module, or the name of "
+            f"a function that returns one, such as 'package.module:function'."
+        )
+    module = load(given, seed) if isinstance(given, str) else _copied(given, name)
+    probe = Probe(module.cpu(), name, shape)
+    replaced = probe.without_head()
+    features = probe.features()
+    probe.check()
+    return OwnNet(name, module, features, replaced)
+
+
+def once_more(recorded: str, given: Given | None, where: str, how: str) -> Given | None:
+    """The network of something saved: none where it is a backbone of this library, else what the user gave again.
+
+    Code is never taken from a name in a file, as the file may come from anyone.
+    """
+    if not is_own(recorded):
+        if given is None:
+            return None
+        raise ConfigError(
+            f"{where} has the backbone {recorded!r} of this library, but {name_of(given)!r} was given. Leave it out."
+        )
+    if given is None:
+        memory = recorded.startswith("<")
+        what = "a module in the memory of Python" if memory else "code of somebody's own"
+        name = "package.module:function" if memory else recorded
+        raise ConfigError(
+            f"the network of {where} is {what}, {recorded!r}, and no file is allowed to start code. If you trust it, "
+            f"give it again: {how} {name} (in Python: backbone=...)."
+        )
+    return given
+
+
+def _copied(module: nn.Module, name: str) -> nn.Module:
+    try:
+        return deepcopy(module)
+    except Exception as error:
+        raise ConfigError(f"the network {name} cannot be copied: {told(error)}. Give a module that can be.") from None

@@ -1,0 +1,74 @@
+"""The figures of a trained run, from what its trainer has counted."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import torch
+
+from esacl.artifacts import Results
+from esacl.config import Config
+from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
+from esacl.metrics.capacity import capacity, measured_capacity
+from esacl.metrics.cost import flops
+from esacl.metrics.memory import footprint, tensor_bytes
+from esacl.nets.partition import overall_density
+from esacl.training.trainer import Trainer
+from esacl.version import __version__
+
+Rows = list[list[float]] | None
+
+
+def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) -> Results:
+    """What a run has to show, with the time it took and the most memory."""
+    net, sparsity, stream = trainer.net, trainer.parts.sparsity, trainer.stream
+    untrained = trainer.untrained
+    assert untrained is not None
+    task_rows = [list(row.task_il) for row in trainer.rows]
+    class_rows = [list(row.class_il) for row in trainer.rows if row.class_il is not None] or None
+    matrix: dict[str, Rows] = {"task_il": task_rows, "class_il": class_rows}
+    start = asdict(untrained)
+    shares = sparsity.density(net)
+    sizes = {name: net.stored[name].numel() for name in shares}
+    density = overall_density(shares, sizes)
+    meter = net.meter
+    return Results(
+        method=config.method,
+        stream=config.stream.name,
+        seed=config.seed,
+        sparsity=sparsity.target,
+        epochs=config.train.epochs,
+        tasks=len(stream.tasks),
+        logit_mask=config.train.logit_mask,
+        split=config.train.split,
+        task_il=average_accuracy(task_rows),
+        class_il=average_accuracy(class_rows) if class_rows else None,
+        matrix=matrix,
+        forgetting={name: forgetting(m) if m else None for name, m in matrix.items()},
+        bwt={name: backward_transfer(m) if m else None for name, m in matrix.items()},
+        fwt={name: _forward_transfer(trainer, m, start[name]) for name, m in matrix.items()},
+        density=density,
+        capacity=capacity(density, len(stream.tasks), sparsity.stores_masks),
+        flops=flops(trainer.paper_macs, meter.sparse_macs["train"], meter.executed_macs["train"]),
+        seconds={"total": seconds, **trainer.seconds},
+        peak_memory_bytes=peak_memory,
+        footprint_bytes=footprint(net, meter.largest_step),
+        measured_capacity=measured_capacity(density, sizes, sparsity.masks(net), sparsity.belongings()),
+        remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
+        task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
+        pruning_drop=_pruning_drop(trainer, matrix),
+        versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    )
+
+
+def _forward_transfer(trainer: Trainer, rows: Rows, untrained: Sequence[float] | None) -> float | None:
+    """Not defined for a readout that can only answer what it has seen."""
+    if rows is None or untrained is None or not trainer.parts.readout.answers_unseen:
+        return None
+    return forward_transfer(rows, untrained)
+
+
+def _pruning_drop(trainer: Trainer, after: Mapping[str, Rows]) -> dict[str, list[float]]:
+    """What one-shot pruning cost, where there was any."""
+    before = {name: [asdict(row)[name] for row in trainer.unpruned] for name in after}
+    return {name: pruning_drops(before[name], rows) for name, rows in after.items() if rows and before[name]}

@@ -1,0 +1,96 @@
+"""Training a run from Python: all at once, or event by event."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from esacl.artifacts import Results, RunDirectory
+from esacl.config import Config
+from esacl.nets import Given
+from esacl.report import write_report
+from esacl.runner.entry import default_place, reopen, start
+from esacl.runner.opened import Run
+from esacl.streams import Stream
+from esacl.training.events import Event
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run is over, and everything is written; the last event of a run."""
+
+    results: Results
+    out: Path
+
+
+def stream(
+    config: Config | Path | str,
+    out: Path | str | None = None,
+    stream: Stream | None = None,
+    overwrite: bool = False,
+    backbone: Given | None = None,
+) -> Iterator[Event | Finished]:
+    """Train a run event by event; the result is that of `run`, bit for bit.
+
+    Settings start a new run, in `out` or runs/METHOD-STREAM-SEED; the directory of a run continues it. To stop, leave
+    the loop: what was saved last, at the end of an epoch or a task, is where the run goes on.
+    """
+    if isinstance(config, Path | str):
+        directory = RunDirectory(Path(config))
+        finished = directory.read_results()
+        if finished is not None:
+            yield Finished(finished, directory.path)
+            return
+        opening = reopen(directory.path, stream, backbone=backbone)
+    else:
+        place = default_place(config) if out is None and isinstance(config, Config) else Path(out or "runs")
+        opening = start(config, place, stream, overwrite, backbone=backbone)
+    with opening as opened:
+        yield from opened.events()
+        results = opened.finish()
+    yield Finished(results, opened.directory.path)
+
+
+def run(
+    config: Config,
+    out: Path | str,
+    stream: Stream | None = None,
+    overwrite: bool = False,
+    listen: Listener | None = None,
+    backbone: Given | None = None,
+) -> Results:
+    """Train and evaluate a method on a stream; everything is in `out` afterwards.
+
+    `backbone` is a network of one's own: any module that maps images to features or logits (docs/own-network.md).
+    """
+    with start(config, Path(out), stream, overwrite, backbone=backbone) as opened:
+        return _complete(opened, listen)
+
+
+def resume(
+    out: Path | str,
+    stream: Stream | None = None,
+    listen: Listener | None = None,
+    backbone: Given | None = None,
+    processes: int | None = None,
+) -> Results:
+    """Continue a run that was interrupted; the result is that of a run that was not.
+
+    What was given as an object when the run began, a stream or a network, is given again.
+    """
+    directory = RunDirectory(Path(out))
+    finished = directory.read_results()
+    if finished is not None:
+        if not directory.report.exists():
+            write_report([directory.path], directory.report)
+        return finished
+    with reopen(directory.path, stream, backbone=backbone, processes=processes) as opened:
+        return _complete(opened, listen)
+
+
+def _complete(opened: Run, listen: Listener | None) -> Results:
+    for event in opened.events():
+        if listen is not None:
+            listen(event)
+    return opened.finish()

@@ -1,0 +1,80 @@
+"""Other people's trackers, fed with the lines of a run's event log."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from esacl.artifacts import RunDirectory
+from esacl.errors import ConfigError
+from esacl.training.events import Event, StepDone, as_json
+
+
+def check_tensorboard() -> None:
+    """Refuse where TensorBoard is not installed, before anything is trained."""
+    if find_spec("tensorboard") is None:
+        raise ConfigError(
+            "--tensorboard needs the package 'tensorboard', which is not installed. Install it with: "
+            "pip install 'esacl[tensorboard]'"
+        )
+
+
+class TensorBoard:
+    """Scalars of a run: loss and learning rate by epoch, accuracies and density by task.
+
+    Written anew from the log when a run is continued, so that nothing is there twice.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        shutil.rmtree(folder, ignore_errors=True)
+        self._writer: Any = SummaryWriter(str(folder))
+        self._epochs = 0
+        self._stages = 0
+
+    def tell(self, event: Event) -> None:
+        """Write what an event says; steps say nothing that is kept."""
+        if not isinstance(event, StepDone):
+            self.write(as_json(event))
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Write what a line of the log says."""
+        if line["event"] == "start":
+            self._stages = line["tasks"]
+        elif line["event"] == "epoch":
+            self._epochs += 1
+            self._add("train/loss", line["loss"], self._epochs)
+            self._add("train/learning rate", line["lr"], self._epochs)
+        elif line["event"] == "task":
+            self._task(line, line["task"] + 1)
+
+    def _task(self, line: Mapping[str, Any], number: int) -> None:
+        for name, title in (("task_il", "Task-IL"), ("class_il", "Class-IL")):
+            known = line[name][:number] if line[name] and self._stages > 1 else line[name] or ()
+            for task, share in enumerate(known, start=1):
+                self._add(f"{title}/task {task}", share, number)
+            if known:
+                self._add(f"accuracy/{title}", sum(known) / len(known), number)
+        self._add("density", line["density"], number)
+
+    def _add(self, tag: str, value: float, step: int) -> None:
+        self._writer.add_scalar(tag, value, step)
+
+    def close(self) -> None:
+        """Bring everything to the disk."""
+        self._writer.close()
+
+
+@contextmanager
+def tensorboard(directory: RunDirectory) -> Iterator[TensorBoard]:
+    """TensorBoard files in a run's directory, with all that its log holds so far."""
+    board = TensorBoard(directory.tensorboard)
+    try:
+        for line in directory.read_events():
+            board.write(line)
+        yield board
+    finally:
+        board.close()
