@@ -153,3 +153,14 @@ def test_forward_transfer_is_not_defined_for_a_readout_that_answers_only_what_it
     fitted = esacl.run(esacl.Config.of(method="icarl", epochs=1, buffer=20), tmp_path / "fitted", stream=stream)
     assert fitted.fwt == {"task_il": None, "class_il": None}
     assert None not in esacl.run(SETTINGS, tmp_path / "own", stream=stream).fwt.values()
+
+
+@pytest.mark.parametrize(
+    ("method", "set_", "mask"),
+    [("er", {}, "none"), ("lwf", {}, "own columns"), ("wsn", {}, "own columns"), ("wsn", {"head": "shared"}, "none")],
+)
+def test_results_say_which_classes_a_task_was_learnt_among(method, set_, mask, stream, tmp_path):
+    settings = esacl.Config.from_mapping(
+        {"method": method, "train": {"epochs": 1}, **({"sparsity": set_} if set_ else {})}
+    )
+    assert esacl.run(settings, tmp_path / "run", stream=stream).logit_mask == mask

@@ -30,6 +30,11 @@ class Part:
     def attach(self, net: Network) -> None:
         """Meet the network, before anything is trained or restored."""
 
+    @property
+    def own_columns(self) -> bool:
+        """Whether it lets a task be learnt among its own classes alone, whatever the logit mask."""
+        return False
+
     def extra_parameters(self) -> Params:
         """Parameters of the part's own that the optimiser trains: scores, projection heads, learning rates."""
         return {}

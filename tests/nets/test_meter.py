@@ -87,6 +87,16 @@ def test_zero_weights_are_credited_to_sparse_only_from_then_on_and_layer_by_laye
     assert meter.sparse == 16
 
 
+def test_gradients_of_all_weights_are_charged_where_zeros_need_theirs() -> None:
+    meter = Meter({"a": 10, "b": 5})
+    meter.set_density({"a": 0.5}, dense_gradients=True)
+    meter.count(2)
+    assert meter.sparse_macs["train"] == 2 * (10 + 10 + 15), "forward, inputs, and every weight"
+    with torch.no_grad():
+        meter.count(2)
+    assert meter.sparse_macs["train"] == 2 * (10 + 10 + 15) + 2 * 10
+
+
 def test_other_arithmetic_is_charged_as_it_is_to_the_open_account() -> None:
     """Whether gradients are on and how many weights are zero is known to whoever charges it."""
     meter = Meter({"a": 10})

@@ -20,23 +20,28 @@ class Meter:
         self.layers = dict(layers)
         self.dense = sum(layers.values())  # MACs of one example
         self.sparse = float(self.dense)  # the same with credit for zeros
+        self.graded = float(self.dense)  # the same of the weights' gradients
         self.executed_macs: dict[str, int] = {}
         self.sparse_macs: dict[str, float] = {}
         self.largest_step = 0  # most examples whose activations were held for one backward pass
         self._held = 0
         self.name = "train"
 
-    def set_density(self, density: Mapping[str, float]) -> None:
-        """Share of non-zero weights of each layer from now on; layers not named are dense."""
+    def set_density(self, density: Mapping[str, float], dense_gradients: bool = False) -> None:
+        """Share of non-zero weights of each layer from now on; layers not named are dense.
+
+        With `dense_gradients` the gradient of a zero weight is needed as well.
+        """
         self.sparse = sum(macs * density.get(name, 1.0) for name, macs in self.layers.items())
+        self.graded = float(self.dense) if dense_gradients else self.sparse
 
     def count(self, examples: int) -> None:
         """Charge one call."""
-        passes = examples
         if torch.is_grad_enabled():
-            passes = 3 * examples
             self._held += examples
-        self._add(passes * self.dense, passes * self.sparse)
+            self._add(3 * examples * self.dense, examples * (2 * self.sparse + self.graded))
+        else:
+            self._add(examples * self.dense, examples * self.sparse)
 
     def charge(self, macs: int) -> None:
         """Charge arithmetic that is not a call of the network, such as fitting a probe."""
@@ -64,6 +69,7 @@ class Meter:
         """The totals so far."""
         return {
             "sparse": self.sparse,
+            "graded": self.graded,
             "executed_macs": dict(self.executed_macs),
             "sparse_macs": dict(self.sparse_macs),
             "largest_step": self.largest_step,
@@ -72,6 +78,7 @@ class Meter:
     def load_state_dict(self, state: State) -> None:
         """Continue from totals of before."""
         self.sparse = state["sparse"]
+        self.graded = state.get("graded", self.sparse)
         self.executed_macs = dict(state["executed_macs"])
         self.sparse_macs = dict(state["sparse_macs"])
         self.largest_step = state["largest_step"]

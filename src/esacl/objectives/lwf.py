@@ -50,6 +50,11 @@ class Lwf(Objective):
         self.old: list[list[int]] = []  # of each task before it
         self.left = 0  # examples until the warm-up is over
 
+    @property
+    def own_columns(self) -> bool:
+        """Always."""
+        return True
+
     def attach(self, net: Network) -> None:
         """Nobody to learn from yet."""
         self._net = net

@@ -39,7 +39,7 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         sparsity=sparsity.target,
         epochs=config.train.epochs,
         tasks=len(stream.tasks),
-        logit_mask=config.train.logit_mask,
+        logit_mask="own columns" if any(part.own_columns for part in trainer.parts.all()) else config.train.logit_mask,
         split=config.train.split,
         task_il=average_accuracy(task_rows),
         class_il=average_accuracy(class_rows) if class_rows else None,

@@ -42,6 +42,7 @@ class SparsityStrategy(Part):
     needs_task_id: ClassVar[bool] = False  # whether it can answer only when told the task
     observes_gradients: ClassVar[bool] = False  # whether `observe_gradients` wants to be called
     stores_masks: ClassVar[bool] = False  # whether it keeps a mask for every task
+    dense_gradients: ClassVar[bool] = False  # whether it learns from the gradients of weights that are zero, too
 
     @property
     def target(self) -> float:

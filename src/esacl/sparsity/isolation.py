@@ -60,6 +60,11 @@ class Isolated(SparsityStrategy, ABC):
         """Sparsity asked for."""
         return float(self.options.level)
 
+    @property
+    def own_columns(self) -> bool:
+        """With a head for each task."""
+        return bool(self.options.head == "own")
+
     def attach(self, net: Network) -> None:
         """Nothing is finished yet."""
         self.done = 0  # tasks that have ended

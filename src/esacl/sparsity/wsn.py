@@ -34,6 +34,7 @@ class Wsn(Isolated):
     """
 
     Options: ClassVar[type[Any]] = WsnOptions
+    dense_gradients: ClassVar[bool] = True  # every score has one
 
     def attach(self, net: Network) -> None:
         """Fresh scores, no mask."""

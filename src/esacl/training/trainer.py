@@ -165,7 +165,8 @@ class Trainer:
     def _update_density(self) -> float:
         """Tell the meter how dense each layer is now; returns how dense all are together."""
         density = self.parts.sparsity.density(self.net)
-        self.net.meter.set_density({name.removesuffix(".weight"): share for name, share in density.items()})
+        layers = {name.removesuffix(".weight"): share for name, share in density.items()}
+        self.net.meter.set_density(layers, self.parts.sparsity.dense_gradients)
         return overall_density(density, {name: self.net.stored[name].numel() for name in density})
 
     def _evaluate(self) -> Accuracies:
