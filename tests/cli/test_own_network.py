@@ -92,6 +92,13 @@ def test_two_networks_or_a_width_are_refused(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_several_processes_are_refused_before_anything_is_written(tmp_path):
+    several = replace(SETTINGS, machine=replace(SETTINGS.machine, processes=2))
+    with pytest.raises(ConfigError, match="trained by one process, but 2 were asked for"):
+        esacl.run(several, tmp_path / "run", backbone=made(Plain))
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_line_trains_code_and_wants_it_again_for_whatever_opens_it(code, fails, capsys):
     quick = ["--method", "esacl-der++", "--epochs", 1, "--tasks", 2, "--limit-per-class", 10, "--buffer", 10]
     command("run", *quick, "--backbone", "grey:tiny", "--out", "run")
