@@ -6,3 +6,16 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Some virtual machines announce AMX and then stop the process at its first tile instruction (SIGILL in bf16 layers).
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_reports():
+    """Runs in this process write a word instead of a page, which is most of the time of a short run.
+
+    Pages have tests of their own, and runs in other processes write them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("esacl.runner.opened.write_report", lambda _, out: out.write_text("a page"))
+        yield

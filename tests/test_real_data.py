@@ -11,7 +11,7 @@ from esacl.streams.locate import find
 from esacl.streams.official import official
 
 DATA = os.environ.get("ESACL_DATA")
-STREAMS = {"split-cifar10": (20, 5), "split-cifar100": (5, 10), "split-tinyimagenet": (3, 10)}
+STREAMS = {"split-cifar10": (20, 5), "split-cifar100": (5, 10), "split-tinyimagenet": (2, 10)}
 
 
 @pytest.mark.parametrize("stream", STREAMS)

@@ -51,6 +51,5 @@ def cluster():
 
 @pytest.fixture
 def brief(monkeypatch):
-    """Runs in this process write no report, and grids no page: it is most of the time of so short a run."""
-    monkeypatch.setattr("esacl.runner.opened.write_report", lambda *_: None)
+    """Grids write no page: it is most of the time of so short a grid."""
     monkeypatch.setattr("esacl.cli.grid.write_page", lambda _, out: out)

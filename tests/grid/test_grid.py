@@ -127,8 +127,7 @@ def test_a_worker_stops_when_nobody_waits_for_its_run_any_more(recipe, cluster, 
         assert client.submit(sorted, [2, 1], pure=False).result(timeout=60) == [1, 2]  # its only thread is free again
 
 
-def test_a_grid_writes_its_page_and_says_where(grid, tmp_path, monkeypatch):
-    monkeypatch.setattr("esacl.runner.opened.write_report", lambda *_: None)
+def test_a_grid_writes_its_page_and_says_where(grid, tmp_path):
     code, told, _ = grid(ONE, "--only", "finetune")
     page = tmp_path / "out" / "report.html"
     assert code == 0
