@@ -6,11 +6,20 @@ from typing import Any
 from griffe import Extension, Object
 
 TITLE = re.compile(r"^(\w+)\n-{3,}$", flags=re.MULTILINE)
-NAMED = re.compile(r"^([a-z_][\w, ]*?) ?: (?=\S)", flags=re.MULTILINE)
+NAMED = re.compile(r"^(\w+(?:, \w+)*) ?: (?=\S)", flags=re.MULTILINE)
+
+
+def paragraph(text: str) -> str:
+    """A list where every line has a name or goes on from the line before; code where it is an example."""
+    if text.startswith(">>>"):
+        return f"```pycon\n{text}\n```"
+    lines = text.splitlines()
+    listed = len(lines) > 1 and all(NAMED.match(line) or line.startswith(" ") for line in lines)
+    return NAMED.sub(r"- `\1`: ", text) if listed else text
 
 
 def as_markdown(text: str) -> str:
-    """The docstring with titles in bold and its named lines as a list, and examples as code.
+    """The docstring with titles in bold, its named lines as a list, and examples as code.
 
     >>> print(as_markdown("Adds.\\n\\na: the first.\\nb: the second,\\n    or none."))
     Adds.
@@ -19,11 +28,7 @@ def as_markdown(text: str) -> str:
     - `b`: the second,
         or none.
     """
-    text = TITLE.sub(r"**\1**\n", text)
-    parts = re.split(r"\n\n+", text)
-    return "\n\n".join(
-        f"```pycon\n{part}\n```" if part.startswith(">>>") else NAMED.sub(r"- `\1`: ", part) for part in parts
-    )
+    return "\n\n".join(paragraph(part) for part in re.split(r"\n\n+", TITLE.sub(r"**\1**\n", text)))
 
 
 class AsMarkdown(Extension):

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 import esacl
+from esacl.config import SHORT_NAMES
 from tests.site.pages import DOCS, PAGES, ROOT, tool
 
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
@@ -42,6 +43,11 @@ def test_nothing_is_fetched_from_elsewhere():
 def test_the_api_page_has_every_public_name():
     shown = re.findall(r"^::: esacl\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert sorted(shown) == sorted(set(esacl.__all__) - {"__version__"})
+
+
+def test_the_api_page_has_every_setting_that_has_a_name_of_its_own():
+    told = (DOCS / "api.md").read_text(encoding="utf-8").split("`Config.of` takes")[1].split(". `esacl run")[0]
+    assert sorted(re.findall(r"`(\w+)`", told)) == sorted(SHORT_NAMES)
 
 
 def test_pictures_are_as_their_script_draws_them():
@@ -91,10 +97,12 @@ def test_a_picture_in_a_page_styles_only_itself():
         assert all(rule.startswith(".picture ") for rule in rules)
 
 
-def test_a_docstring_has_its_named_lines_as_a_list():
+def test_a_docstring_has_its_named_lines_as_a_list_and_examples_as_code():
     pytest.importorskip("griffe")
-    text = "Adds.\n\nParameters\n----------\na, b : numbers,\n    or none.\nc: more.\n\n>>> add(x : 1)\n1"
-    expected = (
-        "Adds.\n\n**Parameters**\n\n- `a, b`: numbers,\n    or none.\n- `c`: more.\n\n```pycon\n>>> add(x : 1)\n1\n```"
-    )
-    assert tool("docstrings").as_markdown(text) == expected
+    written = [
+        "y: labels of\nsome: kind, or\nnone.",
+        "Parameters\n----------\na, b : numbers,\n    or none.\nc: more.",
+        ">>> 1\n1",
+    ]
+    shown = [written[0], "**Parameters**", "- `a, b`: numbers,\n    or none.\n- `c`: more.", "```pycon\n>>> 1\n1\n```"]
+    assert tool("docstrings").as_markdown("\n\n".join(written)) == "\n\n".join(shown)
