@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format bench bench-step bench-growth clean
+.PHONY: help demo test lint format docs docs-serve bench bench-step bench-growth clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -29,6 +29,12 @@ format: $(VENV)/.dev ## apply the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs ## build the documentation into site/; a broken link or a missing page is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/.docs ## show the documentation while it is written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, and what layout and allocator are worth
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/layout.py
@@ -44,7 +50,7 @@ bench-growth: $(VENV)/.dev ## measure time and memory in the 50th task against t
 	$(BIN)/python benchmarks/growth.py
 
 clean: ## remove the environment and caches (runs/ stays)
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "esacl needs Python 3.11 or newer, but $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12 ..." % v[:2])'
@@ -56,4 +62,8 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/.runtime
