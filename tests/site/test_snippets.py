@@ -22,7 +22,10 @@ SESSIONS = {
 TESTED_ELSEWHERE = {
     "deploy.md": "tests/deploy/test_page.py",
     "estimator.md": "tests/estimator/test_page.py",
+    "distributed.md": "tests/processes/test_runs.py",
     "methods/esacl.md": "tests/test_docs.py",
+    "own-network.md": "tests/cli/test_pages.py",
+    "trackers.md": "tests/cli/test_pages.py",
 }
 
 NEEDS_MORE = {"grids.md": "starts workers of a SLURM cluster"}
@@ -41,6 +44,7 @@ NOT_RUN = {
     "kubectl": "needs Kubernetes",
     "esacl grid": "tests/grid trains grids",
     "esacl table": "tests/grid tabulates grids",
+    "esacl report runs/digits/bounds": "tests/report draws the pages of grids",
 }
 """Commands, by their beginning, that only have to be well-formed, and why."""
 
