@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Tensor
 
+from esacl.config import DEFAULT_METHOD
 from esacl.errors import CheckpointError, InputError
 from esacl.estimator.labels import Labels
 from esacl.estimator.layout import Layout
@@ -84,7 +85,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "esacl-der++",
+        method: str = DEFAULT_METHOD,
         *,
         sparsity: float | None = None,
         buffer: int | None = None,
