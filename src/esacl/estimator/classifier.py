@@ -21,7 +21,7 @@ from esacl.estimator.labels import Labels
 from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.progress import progress
-from esacl.estimator.settings import check_unchanged, own_of, resolved, settings
+from esacl.estimator.settings import check_unchanged, naming_parameters, own_of, resolved, settings
 from esacl.estimator.storage import Saved, read, write
 from esacl.nets import Given
 from esacl.streams.base import Examples
@@ -132,6 +132,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         return self.partial_fit(X, y)
 
+    @naming_parameters()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "ContinualClassifier":
         """Learn one more task. `classes` may name classes that will come later; they are known but not answered yet.
 
