@@ -92,10 +92,8 @@ def streams_command(*, json: Json = False) -> None:
         image = "–" if stream.image is None else "×".join(map(str, stream.image))
         download = "–" if stream.size is None else f"{stream.size / 1e6:.0f} MB"
         counts = ("yours" if count is None else str(count) for count in (stream.tasks, stream.classes))
-        name = Text(stream.name, style="bold")
-        named = (
-            [Text("\n").join([name, Text(stream.description, style="dim")])] if narrow else [name, stream.description]
-        )
+        title, about = Text(stream.name, style="bold"), Text(stream.description)
+        named = [Text("\n").join([title, about])] if narrow else [title, about]
         table.add_row(*named, *counts, image, download)
     TEXT.print(table)
     TEXT.print("Download with `esacl data get NAME`; `esacl data check` says what is there.", style="dim")
