@@ -94,7 +94,7 @@ def test_what_was_set_is_what_is_kept(tables: dict[str, Any]) -> None:
 
 def test_an_empty_mapping_is_the_default_run() -> None:
     assert Config.from_mapping({}) == Config()
-    assert Config() == Config("der++", 0, StreamConfig(), NetConfig(), TrainConfig(), MachineConfig(), {}, None)
+    assert Config() == Config("esacl-der++", 0, StreamConfig(), NetConfig(), TrainConfig(), MachineConfig(), {}, None)
     assert _Top().method == Config().method
 
 

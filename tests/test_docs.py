@@ -1,6 +1,7 @@
 """The documentation tells the truth: snippets run, links lead somewhere, every method has its page."""
 
 import re
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -77,6 +78,20 @@ def test_every_command_of_the_readme_is_one_the_command_line_accepts():
         command, _, ignored = app.parse_args(words, exit_on_error=False, print_error=False)
         assert command is not None
         assert not ignored
+
+
+def test_every_extra_that_a_page_or_a_message_names_exists():
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    )
+    texts = [path.read_text(encoding="utf-8") for path in (*PAGES, *(ROOT / "src").rglob("*.py"))]
+    named = {
+        name
+        for text in texts
+        for names in re.findall(r"(?:esacl|\.)\[([a-z,]+)\]['`]", text)
+        for name in names.split(",")
+    }
+    assert {"sweep", "export", "tensorboard"} <= named <= extras
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

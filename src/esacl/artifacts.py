@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from esacl.config import Config, read_toml
-from esacl.errors import RunError
+from esacl.errors import ConfigError, RunError
 from esacl.files import remove_leftovers, write_atomic
 from esacl.metrics.cost import Flops
 from esacl.metrics.memory import Footprint
@@ -92,7 +92,7 @@ class RunDirectory:
                 f"another process is working in {str(self.path)!r}. Wait until it ends, or use another directory."
             ) from None
         except OSError as error:
-            raise RunError(f"cannot write to {str(self.path)!r}: {error.strerror}. Choose another --out.") from None
+            raise self._unwritable(error.strerror or str(error)) from None
         try:
             remove_leftovers(self.path)
             yield
@@ -101,17 +101,40 @@ class RunDirectory:
 
     def check_free(self, overwrite: bool) -> None:
         """Refuse to start where a run is already, unless it may be replaced, and never touch files of others."""
+        self._check_writable()
         foreign = [path.name for path in self._owned() if path.exists()]
         if foreign and not self._config.exists():
             raise RunError(
                 f"{str(self.path)!r} holds {foreign[0]!r}, which no run put there (there is no config.toml). "
                 f"Choose another --out, or move that file away."
             )
+        if self._config.exists():
+            self._check_is_run()
         if self._config.exists() and not overwrite:
             raise RunError(
                 f"{str(self.path)!r} holds a run already. Continue it with `esacl resume {quote(str(self.path))}`, "
                 f"choose another --out, or replace it with --overwrite."
             )
+
+    def _check_is_run(self) -> None:
+        """Refuse a config.toml that somebody else may miss."""
+        try:
+            self.config()
+        except ConfigError:
+            raise RunError(
+                f"{str(self._config)!r} is not the config.toml of a run. Choose another --out, or move it away."
+            ) from None
+
+    def _check_writable(self) -> None:
+        """Refuse a place that cannot be written to, before any data are read."""
+        nearest = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if not nearest.is_dir():
+            raise self._unwritable(f"{str(nearest)!r} is a file")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise self._unwritable(f"you may not write to the folder {str(nearest)!r}")
+
+    def _unwritable(self, reason: str) -> RunError:
+        return RunError(f"cannot write to {str(self.path)!r}: {reason}. Choose another folder with --out.")
 
     def begin(self, config: Config, overwrite: bool = False) -> None:
         """Make it the directory of a new run."""
@@ -135,8 +158,22 @@ class RunDirectory:
     def config(self) -> Config:
         """The settings of the run that is there."""
         if not self._config.exists():
-            raise RunError(f"there is no run in {str(self.path)!r} (no config.toml). Start one with `esacl run --out`.")
-        return Config.from_mapping(read_toml(self._config))
+            raise self._no_run()
+        try:
+            return Config.from_mapping(read_toml(self._config))
+        except ConfigError as error:
+            raise ConfigError(f"{str(self._config)!r} does not describe a run: {error}") from None
+
+    def _no_run(self) -> RunError:
+        """What is there instead, and what to do."""
+        inside = sorted(path.parent for path in self.path.glob("*/config.toml"))
+        found = "it has no config.toml" if self.path.is_dir() else "there is no such folder"
+        remedy = f"Start one with `esacl run --out {quote(str(self.path))}`"
+        if self.path.is_file():
+            found, remedy = "that is a file", "Give the directory that `esacl run` made"
+        elif inside:
+            remedy = f"Give one of the runs in it, such as {str(inside[0])!r}"
+        return RunError(f"there is no run in {str(self.path)!r}: {found}. {remedy}.")
 
     def record(self, config: Config) -> None:
         """Write down how the run goes on, where that is not as it began: by another number of processes."""

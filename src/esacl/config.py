@@ -21,6 +21,9 @@ from esacl.presets import with_preset
 SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "readout")
 """The replaceable parts of a step; each may have a table of options of its own."""
 
+DEFAULT_METHOD = "esacl-der++"
+"""What is trained where no method is named: on the command line, in a `Config`, by a `ContinualClassifier`."""
+
 SHORT_NAMES = {
     "method": "method",
     "seed": "seed",
@@ -106,7 +109,7 @@ class MachineConfig:
 class Config:
     """One run: everything that decides its result."""
 
-    method: str = "der++"
+    method: str = DEFAULT_METHOD
     seed: int = 0
     stream: StreamConfig = field(default_factory=StreamConfig)
     net: NetConfig = field(default_factory=NetConfig)
@@ -175,7 +178,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    method: str = option("der++", "method to train: see `esacl methods`")
+    method: str = option(DEFAULT_METHOD, "method to train: see `esacl methods`")
     seed: int = option(0, "seed of every random choice", low=0, high=2**53)
     preset: str | None = option(None, "settings by name; whatever else is given wins over them")
 

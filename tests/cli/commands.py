@@ -3,6 +3,7 @@
 from esacl.cli import app
 
 QUICK = ["--epochs", "1", "--limit-per-class", "20"]
+DENSE = ["--method", "der++"]
 PRUNING = ["--method", "esacl-der++"]
 
 

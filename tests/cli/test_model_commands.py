@@ -106,7 +106,7 @@ def test_predict_refuses_models_that_read_no_image_files(tmp_path, fails):
 def test_learn_adds_a_task_and_export_takes_it_along(model, tmp_path, capsys):
     copy = tmp_path / "copy.esacl"
     esacl("learn", model, write_pictures(tmp_path / "new", range(1), each=4), "--out", copy, "--epochs", "1")
-    assert "task 3: 0 new classes and 1 old ones from 4 images" in capsys.readouterr().out
+    assert "task 3: 0 new classes and 1 known before from 4 images" in capsys.readouterr().out
     assert ContinualClassifier.load(model).n_tasks_ == 2, "with --out the old file stays"
     (tmp_path / "new" / "ant").rename(tmp_path / "new" / "fox")
     esacl("learn", copy, tmp_path / "new")

@@ -7,7 +7,7 @@ from esacl.cli import main
 from esacl.cli.progress import counting_progress, training_progress, transfer_progress
 from esacl.config import Config, StreamConfig, TrainConfig
 from esacl.runner import start
-from tests.cli.commands import PRUNING, QUICK, esacl
+from tests.cli.commands import DENSE, PRUNING, QUICK, esacl
 from tests.streams.layouts import cifar10_files, write_folder
 
 
@@ -24,8 +24,14 @@ from tests.streams.layouts import cifar10_files, write_folder
         (["run", "--epochs", "many"], 'unable to convert "many" into int'),
         (["run", "--precision", "64"], 'Choose from: "32", "bf16", "16"'),
         (["run", "--method", "finetune", "--buffer", "5"], "use it: co2l, der++, er, esacl-co2l, "),
-        (["run", "--sparsity", "0.5"], "no use for --sparsity (sparsity.level) = 0.5. Methods that use it: esacl"),
-        (["run", "--keep", "0.5"], "no use for --keep (selection.keep) = 0.5. Methods that use it: esacl, esacl-co2l"),
+        (
+            ["run", *DENSE, "--sparsity", "0.5"],
+            "no use for --sparsity (sparsity.level) = 0.5. Methods that use it: ",
+        ),
+        (
+            ["run", *DENSE, "--keep", "0.5"],
+            "no use for --keep (selection.keep) = 0.5. Methods that use it: esacl, ",
+        ),
         (["run", "--method", "esacl-la-maml"], "SharpnessAware and Lookahead both claim the gradient slot"),
         (["run", "--method", "er", "--rho", "0.1"], "no use for --rho (gradient.rho) = 0.1. Methods that use it:"),
         (["run", *PRUNING, "--sparsity", "1.5"], "sparsity.level = 1.5 is not allowed. Allowed: a number from 0"),
@@ -39,7 +45,7 @@ from tests.streams.layouts import cifar10_files, write_folder
         (["report", "nowhere"], "nowhere"),
         (["data", "get", "cifar"], "Did you mean 'cifar10'?"),
         (["run", "--stream", "split-cifar10", "--data-dir", "nowhere"], "esacl data get cifar10"),
-        (["run", "--lr", "100", "--epochs", "2"], "Use a smaller --lr"),
+        (["run", *DENSE, "--lr", "100", "--epochs", "2"], "Use a smaller --lr"),
     ],
 )
 def test_bad_input_is_one_line_that_helps(fails, words, message, tmp_path, monkeypatch):

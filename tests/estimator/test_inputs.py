@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from esacl.errors import ConfigError, InputError
+from esacl import ContinualClassifier
+from esacl.errors import ConfigError, EsaclError, InputError
 from esacl.recipes import METHODS
 from tests.estimator.samples import features, images, small
 
@@ -142,3 +143,25 @@ def test_what_a_classifier_is_made_of_cannot_change_between_tasks(change):
     model = small(epochs=1).fit(*features(range(2)))
     with pytest.raises(ConfigError, match="when this classifier began to learn"):
         model.set_params(**change).partial_fit(*features(range(2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"epochs": 0}, r"^epochs = 0 is not allowed\. Allowed: a whole number from 1"),
+        ({"batch_size": -1}, r"^batch_size = -1 is not allowed"),
+        ({"lr": -1.0}, r"^lr = -1\.0 is not allowed"),
+        ({"width": 0}, r"^width = 0 is not allowed"),
+        ({"sparsity": 1.5}, r"^sparsity = 1\.5 is not allowed"),
+        ({"method": "er", "sparsity": 0.5}, r"no use for sparsity = 0\.5\."),
+        ({"method": "er", "lr": 1e6}, r"training diverged: .* Use a smaller lr than 1e\+06"),
+        ({"method": "icarl", "buffer": 1}, r"Use buffer 2 or more"),
+        ({"device": "cuda:77"}, r"device 'cuda:77' is not available here\. .*Use device auto"),
+        ({"options": {"selection": {"keep": 7}}}, r"^selection\.keep = 7 is not allowed"),
+    ],
+)
+def test_errors_name_the_parameters_and_no_flags(params, named):
+    x = np.arange(24, dtype=np.float32).reshape(12, 2)
+    with pytest.raises(EsaclError, match=named) as refused:
+        ContinualClassifier(**{"epochs": 3, "random_state": 0, **params}).fit(x, [0, 1] * 6)
+    assert "--" not in str(refused.value)

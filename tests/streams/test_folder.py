@@ -105,7 +105,7 @@ def test_broken_images_are_counted_and_reported_once(tmp_path: Path) -> None:
     whole = (tmp_path / "b" / "0.png").read_bytes()
     (tmp_path / "b" / "cut.png").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "b" / "empty.png").write_bytes(b"")
-    with pytest.warns(UserWarning, match=r"3 image files in .* left out, such as .*broken.jpg") as caught:
+    with pytest.warns(UserWarning, match=r"3 of the image files in .* left out, such as .*broken.jpg") as caught:
         stream = opened(tmp_path)
     assert len(caught) == 1
     assert sum(len(task.split(name)) for task in stream.tasks for name in ("train", "validation", "test")) == 10
@@ -136,10 +136,10 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         open_stream(StreamConfig("folder:"), 0)
 
 
-@pytest.mark.parametrize(("counts", "found"), [({}, "no sub-folder"), ({"only": 5}, "only 'only'")])
+@pytest.mark.parametrize(("counts", "found"), [({}, "no sub-folder"), ({"only": 5}, "only the sub-folder 'only'")])
 def test_fewer_than_two_classes_is_an_error(tmp_path: Path, counts: dict[str, int], found: str) -> None:
     fill(tmp_path, counts)
-    with pytest.raises(DataError, match=f"at least 2 classes but {found}"):
+    with pytest.raises(DataError, match=f"holds {found}, but at least 2 classes are needed"):
         opened(tmp_path)
 
 

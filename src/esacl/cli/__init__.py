@@ -1,9 +1,10 @@
 """The command line: `esacl`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, Group
 
 from esacl.cli.data import check_command, get_command
 from esacl.cli.export import export_command
@@ -12,6 +13,7 @@ from esacl.cli.inspect import inspect_command
 from esacl.cli.landscape import landscape_command
 from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, streams_command
+from esacl.cli.mistakes import told, warnings_as_notes
 from esacl.cli.predict import predict_command
 from esacl.cli.report import report_command
 from esacl.cli.run import STATUS, resume_command, run_command
@@ -19,28 +21,45 @@ from esacl.cli.table import table_command
 from esacl.errors import EsaclError
 from esacl.version import __version__
 
+TRAIN = Group("Train and compare", sort_key=0)
+USE = Group("Use a model", sort_key=1)
+LOOK = Group("See what there is", sort_key=2)
+HELP = """Continual learning with one small network: train a method on a stream of tasks, see what it remembers and \
+what that cost.
+
+First steps (no download; the run takes seconds):
+
+1. `esacl run --out runs/first` trains EsaCL on small images of digits and names its report: open that page.
+2. `esacl run --method finetune --out runs/plain` does the same without a memory.
+3. `esacl report runs/first runs/plain` puts both side by side.
+
+Your own images, photos/CLASS/IMAGE: `esacl run --stream folder:photos`, or `esacl learn`. Every command explains \
+itself: `esacl run --help`."""
+
 app = App(
     name="esacl",
     version=__version__,
     suppress_keyboard_interrupt=False,
-    help=(
-        "Continual learning with one small network: train a method on a stream of tasks, see what it remembers "
-        "and what that cost.\n\nFirst steps: `esacl run`, then open the report it names."
-    ),
+    help=HELP,
 )
-app.command(run_command, name="run")
-app.command(resume_command, name="resume")
-app.command(report_command, name="report")
-app.command(grid_command, name="grid")
-app.command(table_command, name="table")
-app.command(landscape_command, name="landscape")
-app.command(inspect_command, name="inspect")
-app.command(predict_command, name="predict")
-app.command(learn_command, name="learn")
-app.command(export_command, name="export")
-app.command(methods_command, name="methods")
-app.command(streams_command, name="streams")
-data = App(name="data", help="Download data sets and check what is there.")
+COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
+    (TRAIN, "run", run_command),
+    (TRAIN, "resume", resume_command),
+    (TRAIN, "report", report_command),
+    (TRAIN, "grid", grid_command),
+    (TRAIN, "table", table_command),
+    (TRAIN, "landscape", landscape_command),
+    (USE, "learn", learn_command),
+    (USE, "predict", predict_command),
+    (USE, "inspect", inspect_command),
+    (USE, "export", export_command),
+    (LOOK, "methods", methods_command),
+    (LOOK, "streams", streams_command),
+)
+app["--help"].group = app["--version"].group = LOOK
+for place, (group, name, command) in enumerate(COMMANDS):
+    app.command(command, name=name, group=group, sort_key=place)
+data = App(name="data", help="Download data sets and check what is there.", group=LOOK, sort_key=len(COMMANDS))
 data.command(get_command, name="get")
 data.command(check_command, name="check")
 app.command(data)
@@ -49,15 +68,20 @@ app.command(data)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; what a user can cause is one message, never a traceback."""
     try:
-        app(sys.argv[1:] if arguments is None else arguments)
+        with warnings_as_notes(STATUS):
+            app(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        _refuse(told(error, app))
     except EsaclError as error:
-        STATUS.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(2) from None
+        _refuse(str(error))
     except OSError as error:
         where = f" {str(error.filename)!r}" if error.filename else ""
-        told = f"error: the system refused{where}: {error.strerror or error}. Nothing that was saved is lost."
-        STATUS.print(told, style="red", markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(2) from None
+        _refuse(f"the system refused{where}: {error.strerror or error}. Nothing that was saved is lost.")
     except KeyboardInterrupt:
         STATUS.print("interrupted.")
         raise SystemExit(130) from None
+
+
+def _refuse(message: str) -> NoReturn:
+    STATUS.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    raise SystemExit(2) from None

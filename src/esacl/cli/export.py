@@ -12,6 +12,7 @@ from esacl.cli.run import STATUS
 from esacl.deploy import open_model
 from esacl.deploy.graph import write_onnx
 from esacl.deploy.weights import write_export
+from esacl.files import check_place
 
 TEXT = Console()
 
@@ -32,6 +33,7 @@ def export_command(
 
     Example: esacl export animals.esacl --format onnx --out animals.onnx
     """
+    check_place(out, "model")
     opened = open_model(model, backbone).for_task(task)
     if format == "onnx":
         with STATUS.status("building the graph (some seconds)"):

@@ -42,4 +42,4 @@ def setting(path: str, group: Group, name: str | None = None) -> Parameter:
 
 def described(text: str, group: Group, **more: Any) -> Parameter:
     """A flag that is not a setting of its own."""
-    return Parameter(help=text, group=group, **more)
+    return Parameter(help=text, group=group, show_default=False, **more)  # the text names it, where it says something

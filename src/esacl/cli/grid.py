@@ -2,12 +2,10 @@
 
 import os
 import shlex
-import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from threading import current_thread, main_thread
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -19,6 +17,7 @@ from rich.text import Text
 from esacl.artifacts import RunDirectory
 from esacl.cli.flags import MACHINE, WHAT, described
 from esacl.cli.grid_progress import grid_progress
+from esacl.cli.interrupts import held_back, terminable
 from esacl.errors import ConfigError
 from esacl.grid.cluster import check_installed, connect
 from esacl.grid.drive import Drive
@@ -95,7 +94,10 @@ def _train(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: str) 
     STATUS.print(f"training {len(cells)} runs on {where}.", markup=False, soft_wrap=True)
     failed: list[Failed] = []
     try:
-        with _terminable(), connect(jobs, scheduler) as client, grid_progress(STATUS, cells) as show:
+        with terminable(), ExitStack() as held:
+            with held_back():
+                client = held.enter_context(connect(jobs, scheduler))
+            show = held.enter_context(grid_progress(STATUS, cells))
             for news in Drive(client, cells).news():
                 show(news)
                 if isinstance(news, Failed):
@@ -110,19 +112,6 @@ def _place(recipe: Path) -> Path:
     """Where the runs of a recipe go: called after it, and after its folder in a collection named `recipes`."""
     whole = recipe.resolve().with_suffix("").parts
     return Path(*whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:])
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Take the signal that batch systems send for what it means: stop in good order."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _again(recipe: Path, given: Mapping[str, Sequence[object] | None]) -> str:

@@ -75,7 +75,7 @@ def _tasks(found: Summary) -> Table:
 
 def _layers(found: Summary) -> Table:
     table = Table(title="Layers", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("layer", no_wrap=True)
+    table.add_column("layer", overflow="fold")
     for heading in ("shape", "weights", "in use", "density"):
         table.add_column(heading, justify="right", no_wrap=True)
     for layer in found.layers:

@@ -14,7 +14,8 @@ from esacl.cli.flags import OUTPUT, described
 from esacl.cli.inspect import Own
 from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
-from esacl.files import write_atomic
+from esacl.errors import ConfigError
+from esacl.files import check_place, write_atomic
 from esacl.landscape import Landscape, draw, landscape
 
 TEXT = Console()
@@ -39,6 +40,10 @@ def landscape_command(
     The way starts at the weights before the last pruning and ends at the pruned ones; a dense network is pruned in
     one shot by magnitude. Numbers are written beside the picture, as JSON.
     """
+    if not directories:
+        raise ConfigError("no run was given to draw. Name finished ones: esacl landscape runs/first")
+    if out is not None:
+        check_place(out, "picture")
     found = [_measure(each, steps, examples, rho, sparsity, backbone) for each in directories]
     place = out or directories[0] / "landscape.png"
     draw(found, place)

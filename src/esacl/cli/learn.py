@@ -15,6 +15,7 @@ from esacl.deploy.learning import SIZE, Lesson, lesson, open_classifier
 from esacl.errors import ConfigError
 from esacl.estimator import ContinualClassifier
 from esacl.estimator.settings import settings
+from esacl.files import check_place
 
 TEXT = Console()
 NEW = Group("For a new model only", sort_key=1)
@@ -62,7 +63,7 @@ def learn_command(
     }
     opened = open_classifier(model, method, backbone)
     place = out or model
-    _check_place(place)
+    check_place(place, "model")
     given = {name: value for name, value in fresh.items() if value is not None}
     if opened is None:
         learner = ContinualClassifier(str(method), channels="first", backbone=backbone or "auto", **given)
@@ -80,13 +81,6 @@ def learn_command(
     learner.partial_fit(taught.x, taught.y).set_params(verbose=False)
     learner.save(place)
     _tell(learner, taught, before, place)
-
-
-def _check_place(place: Path) -> None:
-    """Refuse a place that cannot be written to before anything is learnt."""
-    if place.is_dir() or not place.parent.is_dir():
-        problem = "is a directory" if place.is_dir() else "is in a folder that does not exist"
-        raise ConfigError(f"{str(place)!r} {problem}, so no model can be written there. Name a file.")
 
 
 def _check_none_given(given: dict[str, Any]) -> None:
@@ -107,13 +101,17 @@ def _warn(taught: Lesson) -> None:
         STATUS.print("\n".join(told), style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
+def _classes(count: int, kind: str = "") -> str:
+    return f"{count} {kind}class{'' if count == 1 else 'es'}"
+
+
 def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place: Path) -> None:
     seen = sorted(set(taught.y.tolist()))
     new = [name for name in seen if name not in before]
-    kinds = f"{len(new)} new classes" + (f" and {len(seen) - len(new)} old ones" if len(seen) > len(new) else "")
+    kinds = _classes(len(new), "new ") + (f" and {len(seen) - len(new)} known before" if len(seen) > len(new) else "")
     told = (
-        f"task {learner.n_tasks_}: {kinds} from {len(taught.y)} images. {place} knows {len(learner.classes_)} classes "
-        f"and uses {learner.density_:.1%} of its weights."
+        f"task {learner.n_tasks_}: {kinds} from {len(taught.y)} images. {place} knows "
+        f"{_classes(len(learner.classes_))} and uses {learner.density_:.1%} of its weights."
     )
     TEXT.print(told, markup=False, highlight=False, soft_wrap=True)
     expected = learner.expected_tasks

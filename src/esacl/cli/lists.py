@@ -17,6 +17,7 @@ from esacl.recipes import FLAGS, METHODS, Method, method
 from esacl.streams import available
 
 TEXT = Console()
+NARROW = 80  # columns below which a description stands under its name
 
 Json = Annotated[bool, described("print JSON", OUTPUT, negative="")]
 
@@ -81,14 +82,18 @@ def streams_command(*, json: Json = False) -> None:
         print(json_text.dumps([asdict(stream) for stream in available()], indent=1))
         return
     table = Table(title="Streams", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("stream", style="bold", no_wrap=True)
-    table.add_column("what it is")
+    narrow = TEXT.width < NARROW
+    table.add_column("stream", min_width=max(len(stream.name) for stream in available()))
+    if not narrow:
+        table.add_column("what it is")
     for name in ("tasks", "classes", "image", "download"):
         table.add_column(name, justify="right", no_wrap=True)
     for stream in available():
         image = "–" if stream.image is None else "×".join(map(str, stream.image))
         download = "–" if stream.size is None else f"{stream.size / 1e6:.0f} MB"
         counts = ("yours" if count is None else str(count) for count in (stream.tasks, stream.classes))
-        table.add_row(stream.name, stream.description, *counts, image, download)
+        title, about = Text(stream.name, style="bold"), Text(stream.description)
+        named = [Text("\n").join([title, about])] if narrow else [title, about]
+        table.add_row(*named, *counts, image, download)
     TEXT.print(table)
     TEXT.print("Download with `esacl data get NAME`; `esacl data check` says what is there.", style="dim")

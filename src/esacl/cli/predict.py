@@ -17,6 +17,7 @@ from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
 from esacl.deploy import open_model
 from esacl.deploy.pictures import Answer, answers
+from esacl.errors import ConfigError
 
 TEXT = Console()
 SHOWN = 10  # unreadable files that are named one by one
@@ -41,6 +42,8 @@ def predict_command(
 
     Files that cannot be read are listed and left out; the exit code is 1 if none could be read.
     """
+    if not images:
+        raise ConfigError(f"no image was given. Name files, or folders of them: esacl predict {model} photo.jpg")
     opened = open_model(model, backbone).for_task(task)
     with counting_progress(STATUS, "looking at images") as progress:
         found = list(answers(opened, images, top, progress))
@@ -82,5 +85,6 @@ def _warn(broken: list[Answer], total: int) -> None:
         return
     lines = [f"  {answer.path}: {answer.problem}" for answer in broken[:SHOWN]]
     lines += [f"  and {len(broken) - SHOWN} more (--json lists all)"] if len(broken) > SHOWN else []
+    lines += ["Give image files, or folders of them."] if len(broken) == total else []
     told = "\n".join([f"{len(broken)} of {total} could not be read and were left out:", *lines])
     STATUS.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from rich.console import Console
 from esacl.artifacts import Results, RunDirectory
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
 from esacl.cli.progress import counting_progress, training_progress
-from esacl.config import Config, place_settings, read_toml, set_option
+from esacl.config import DEFAULT_METHOD, Config, place_settings, read_toml, set_option
 from esacl.errors import ConfigError
 from esacl.nets import is_own
 from esacl.processes.torchrun import helped, helpers, with_helpers
@@ -34,7 +34,9 @@ Board = Annotated[
 
 def run_command(
     *,
-    method: Annotated[str | None, described("method to train: see `esacl methods` [default: der++]", WHAT)] = None,
+    method: Annotated[
+        str | None, described(f"method to train: see `esacl methods` [default: {DEFAULT_METHOD}]", WHAT)
+    ] = None,
     stream: Annotated[str | None, setting("stream.name", WHAT)] = None,
     seed: Annotated[int | None, described("seed of every random choice [default: 0]", WHAT)] = None,
     out: Annotated[Path | None, described("run directory [default: runs/METHOD-STREAM-SEED]", WHAT)] = None,
@@ -181,10 +183,13 @@ def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bo
                     tell(event)
             results = opened.finish()
         except (KeyboardInterrupt, OSError) as error:
-            stop = "interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped: {error.strerror or error}"
             again = f"esacl resume {quote(str(opened.directory.path))}"
-            STATUS.print(f"\n{stop}. Continue with: {again}", markup=False, soft_wrap=True)
-            raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 2) from None
+            if isinstance(error, KeyboardInterrupt):
+                STATUS.print(f"\ninterrupted. Continue with: {again}", markup=False, soft_wrap=True)
+                raise SystemExit(130) from None
+            told = f"error: stopped: {error.strerror or error}. Put that right (what was saved is whole), then: {again}"
+            STATUS.print(f"\n{told}", style="red", markup=False, highlight=False, soft_wrap=True)
+            raise SystemExit(2) from None
         _show(results, opened.directory.path, json)
 
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from esacl.cli.flags import OUTPUT, described
-from esacl.files import write_atomic
+from esacl.files import check_place, write_atomic
 from esacl.grid.tables import found_lines
 from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
 from esacl.report.sheet import numbers, sheets
@@ -31,6 +31,8 @@ def table_command(
     ] = None,
 ) -> None:
     """Compare the runs of a grid, or any others: mean and spread over seeds, the best in bold, and the scale."""
+    if out is not None:
+        check_place(out, "table")
     lines = found_lines(directories)
     if format == "rich" and out is None:
         TEXT.print(as_rich(sheets(lines, paper, everything=False)))

@@ -12,7 +12,7 @@ from esacl.deploy.pictures import to_channels
 from esacl.errors import CheckpointError, ConfigError, InputError
 from esacl.estimator import ContinualClassifier
 from esacl.estimator.storage import FORM, read
-from esacl.streams.folder import read_task
+from esacl.streams.folder import read_task, warn_of_twins
 from esacl.streams.images import Progress
 
 SIZE = 32  # pixels of an image, where a new model is not told another
@@ -72,6 +72,7 @@ def lesson(
         last = saved.params["channels"] == "last"
         numbers = saved.labels.values.dtype.kind in "iu"
     names, examples, broken = read_task(folder, height, width, progress)
+    warn_of_twins(names, [] if model is None or numbers else list(map(str, saved.labels.values)))
     labels = np.array([_number(name, folder) for name in names] if numbers else names)
     x = to_channels(examples.x, channels).numpy()
     return Lesson(np.moveaxis(x, 1, 3) if last else x, labels[examples.y.numpy()], broken)

@@ -118,7 +118,8 @@ def _weights(path: Path) -> tuple[dict[str, Any], Params]:
             return json.loads(file.metadata()["esacl"]), tensors
     except (OSError, SafetensorError, TypeError, LookupError, ValueError) as error:
         raise RunError(
-            f"{str(path)!r} cannot be read: {error}. Run it again with `esacl run --config --overwrite`."
+            f"{str(path)!r} cannot be read: {error}. Delete results.json beside it: `esacl resume "
+            f"{quote(str(path.parent))}` then writes both again."
         ) from None
 
 

@@ -15,12 +15,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Tensor
 
+from esacl.config import DEFAULT_METHOD
 from esacl.errors import CheckpointError, InputError
 from esacl.estimator.labels import Labels
 from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.progress import progress
-from esacl.estimator.settings import check_unchanged, own_of, resolved, settings
+from esacl.estimator.settings import check_unchanged, naming_parameters, own_of, resolved, settings
 from esacl.estimator.storage import Saved, read, write
 from esacl.nets import Given
 from esacl.streams.base import Examples
@@ -84,7 +85,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "esacl-der++",
+        method: str = DEFAULT_METHOD,
         *,
         sparsity: float | None = None,
         buffer: int | None = None,
@@ -131,6 +132,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         return self.partial_fit(X, y)
 
+    @naming_parameters()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "ContinualClassifier":
         """Learn one more task. `classes` may name classes that will come later; they are known but not answered yet.
 

@@ -1,11 +1,13 @@
 """From a classifier's parameters to the settings of a run, and what may change between two tasks."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from esacl.config import SLOTS, Config, place_settings
-from esacl.errors import ConfigError, unknown_name
+from esacl.config import SHORT_NAMES, SLOTS, Config, place_settings
+from esacl.errors import ConfigError, EsaclError, unknown_name
 from esacl.estimator.learner import Plan
 from esacl.machine import resolve_machine
 from esacl.nets import OwnNet, is_own, name_of, own_net
@@ -19,9 +21,31 @@ NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone
 FREE = {"train", "update", "machine"}
 """Tables that may change from task to task; what else a classifier is made of stays."""
 
-
 RATIO = 0.25
 """Share of the weights left that a task takes where nobody knows how many will come (docs/estimator.md)."""
+
+
+@contextmanager
+def naming_parameters() -> Iterator[None]:
+    """Errors in the words of a classifier: its parameters instead of flags of the command line and tables of a run."""
+    try:
+        yield
+    except EsaclError as error:
+        error.args = (in_parameters(str(error)),)
+        raise
+
+
+def in_parameters(message: str) -> str:
+    """A message with parameters for flags.
+
+    >>> in_parameters("train.epochs = 0 is not allowed. Use a smaller --lr, or a larger --batch-size or --keep.")
+    'epochs = 0 is not allowed. Use a smaller lr, or a larger batch_size or selection.keep.'
+    """
+    for name, place in SHORT_NAMES.items():
+        shown = name if name in NAMED else place  # what is no parameter is one of the options, by its slot
+        message = re.sub(rf"--{name.replace('_', '-')}(?![\w-])( \({re.escape(place)}\))?", shown, message)
+        message = re.sub(rf"(?<![\w.-]){re.escape(place)}(?= = )", shown, message)
+    return message
 
 
 def settings(params: Mapping[str, Any], seed: int) -> Config:

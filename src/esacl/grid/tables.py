@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from esacl.errors import RunError
 from esacl.files import write_atomic
@@ -66,7 +67,10 @@ def found_lines(places: Sequence[Path]) -> list[Line]:
         else:
             runs = sorted(path.parent for path in place.rglob("results.json") if (path.parent / "config.toml").exists())
             if not runs:
-                raise RunError(f"there is no finished run in {str(place)!r}. Give a folder of `esacl grid` or of runs.")
+                raise RunError(
+                    f"there is no finished run in {str(place)!r}. Give a directory of `esacl run` or `esacl grid`, or "
+                    f"train one: `esacl run --out {quote(str(place))}`."
+                )
             alone += runs
     return lines + lines_of([load_run(path) for path in alone])
 

@@ -67,6 +67,7 @@ def landscape(
     `backbone` is the code of a network of the user's own, which runs of other networks have no use for.
     """
     directory = RunDirectory(out)
+    directory.config()  # says what is wrong where there is no run
     if directory.read_results() is None:
         raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {out}`.")
     own = backbone if is_own(directory.config().net.backbone) else None

@@ -30,7 +30,10 @@ def write_html(out: Path, page: str) -> Path:
         write_atomic(out, page)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RunError(f"cannot write the report to {str(out)!r}: {reason}. Give another file with --out.") from None
+        raise RunError(
+            f"cannot write the report to {str(out)!r}: {reason}. The results are saved: put that right, or write the "
+            f"report elsewhere with `esacl report DIR --out FILE`."
+        ) from None
     return out
 
 

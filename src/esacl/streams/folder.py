@@ -27,6 +27,7 @@ def read(path: Path, size: int, progress: Progress | None = None) -> Source:
         raise DataError(f"there is no folder {str(path)!r}. Give the folder that holds one sub-folder for each class.")
     train_root, test_root = _roots(path)
     names = _class_names(train_root)
+    warn_of_twins(names)
     if test_root is None:
         everything, broken = decoded(_listed(train_root, names), size, size, progress)
         _check_counts(everything, names, least=3, where=train_root, broken=broken)
@@ -42,7 +43,7 @@ def read(path: Path, size: int, progress: Progress | None = None) -> Source:
         broken = {**broken, **broken_too}
     if broken:
         warnings.warn(
-            f"{len(broken)} image files in {str(path)!r} could not be read and were left out, such as "
+            f"{len(broken)} of the image files in {str(path)!r} could not be read, and were left out, such as "
             f"{_first(broken)}.",
             stacklevel=2,
         )
@@ -80,12 +81,26 @@ def _roots(path: Path) -> tuple[Path, Path | None]:
 def _class_names(root: Path, least: int = 2) -> tuple[str, ...]:
     names = sorted(child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
     if len(names) < least:
-        found = f"only {names[0]!r}" if names else "no sub-folder"
+        found = f"only the sub-folder {names[0]!r}" if names else "no sub-folder"
+        wanted = "one class is" if least == 1 else f"{least} classes are"
         raise DataError(
-            f"{str(root)!r} does not hold at least {least} classes but {found}. Put the images of each class into a "
+            f"{str(root)!r} holds {found}, but at least {wanted} needed. Put the images of each class into a "
             "sub-folder of its own."
         )
     return tuple(names)
+
+
+def warn_of_twins(names: Sequence[str], known: Sequence[str] = ()) -> None:
+    """Say which classes have all but the same name: letters may be classes of both cases, so it is no error."""
+    found: dict[str, str] = {name.casefold().strip(): name for name in known}
+    for name in names:
+        other = found.setdefault(name.casefold().strip(), name)
+        if name != other and name not in known:
+            warnings.warn(
+                f"{other!r} and {name!r} are learnt as two classes. If they are one, put their images into one "
+                f"sub-folder and start again.",
+                stacklevel=3,
+            )
 
 
 def image_files(folder: Path) -> list[Path]:

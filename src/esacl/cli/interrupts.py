@@ -1,0 +1,64 @@
+"""Signals that mean: stop in good order."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from threading import current_thread, main_thread
+from typing import Any
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Take the signal that batch systems send for what it means: stop in good order."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Keep an interrupt to the end: what is half built cannot be closed in good order, and may swallow it.
+
+    Processes that are started meanwhile never hear of one: who started them closes them.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    heard: list[int] = []
+
+    def keep(number: int, frame: Any) -> None:
+        heard.append(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, keep) for number in numbers]
+    try:
+        with _children_deaf():
+            yield
+    except Exception:
+        if not heard:  # what an interrupt has broken is no error of its own
+            raise
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
+    if heard:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _children_deaf() -> Iterator[None]:
+    """Block the interrupt, as processes inherit that; here it is answered at the end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # before: it lifts the block of the thread that starts it
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
