@@ -95,6 +95,7 @@ class RunDirectory:
             raise RunError(f"cannot write to {str(self.path)!r}: {error.strerror}. Choose another --out.") from None
         try:
             remove_leftovers(self.path)
+            remove_leftovers(self.checkpoints.folder)
             yield
         finally:
             lock.release()
