@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,13 @@ import torch
 from safetensors.numpy import load_file
 
 import esacl
+from esacl.artifacts import RunDirectory
 from esacl.cli import app
 from esacl.errors import ConfigError, RunError
 from esacl.grid.recipe import read_recipe
 from esacl.machine import divided, resolve_machine
 from esacl.processes import team as starting
-from esacl.runner import start
+from esacl.runner import entry, reopen, start
 from esacl.training.events import EpochDone
 from tests.builders import stream
 from tests.forks import forks
@@ -173,7 +174,32 @@ def test_processes_share_the_threads(monkeypatch):
     machine = esacl.Config.of(processes=3, device="cpu").machine
     assert resolve_machine(machine).threads == 2
     assert resolve_machine(divided(machine, 16)).threads == 1
-    assert divided(resolve_machine(machine), 1).threads == 6
+    assert resolve_machine(divided(resolve_machine(machine), 1)).threads == 8, "as one process would have had"
+    assert resolve_machine(divided(resolve_machine(machine, small=True), 1, small=True), small=True).threads == 1
+    asked = esacl.Config.of(processes=3, threads=4, device="cpu").machine
+    assert divided(asked, 2).threads == 6
+    assert divided(asked, 3) == asked
+
+
+@pytest.mark.parametrize(("settings", "threads"), [({}, 1), ({"threads": 3}, 3)])
+def test_a_number_of_processes_that_saved_nothing_does_not_stand_in_the_way_of_the_one_before(
+    tmp_path, monkeypatch, settings, threads
+):
+    """The MLP has one thread by default, and three do not divide by two."""
+    of, settings = stream(), {"method": "finetune", "epochs": 2, "batch_size": 8, **settings}
+    with suppress(KeyboardInterrupt):
+        esacl.run(esacl.Config.of(**settings), tmp_path / "run", stream=of, listen=interrupt)
+    with monkeypatch.context() as patched:
+        patched.setattr(entry, "team", lambda *of: nullcontext())  # interrupted at once: no process is needed
+        with reopen(tmp_path / "run", of, processes=2):
+            pass
+    assert "processes = 2" in (tmp_path / "run" / "config.toml").read_text()
+    esacl.resume(tmp_path / "run", of, processes=1)
+    assert RunDirectory(tmp_path / "run").config().machine.threads == threads
+    esacl.run(esacl.Config.of(**settings), tmp_path / "whole", stream=of)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (
+        tmp_path / "whole" / "model.safetensors"
+    ).read_bytes()
 
 
 def test_one_process_is_a_run_without_any_of_it(tmp_path, monkeypatch):

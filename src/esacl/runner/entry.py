@@ -8,7 +8,7 @@ from shlex import quote
 from time import perf_counter
 
 from esacl.artifacts import RunDirectory
-from esacl.config import Config
+from esacl.config import Config, MachineConfig
 from esacl.errors import ConfigError, EsaclError, RunError
 from esacl.machine import check_processes, divided, machine, resolve_machine
 from esacl.metrics.memory import reset_peak_memory
@@ -126,9 +126,20 @@ def _prepare_again(
     """The same of a run that is there, by another number of processes if one is given."""
     recorded = directory.config()
     if processes is not None:
-        recorded = replace(recorded, machine=divided(recorded.machine, processes))
+        before = _saved_machine(directory, recorded.machine)
+        small = recorded.net.backbone == "mlp"
+        recorded = replace(recorded, machine=divided(before, processes, small))
     where, again = f"the run in {str(directory.path)!r}", f"esacl resume {quote(str(directory.path))} --backbone"
     return _prepare(recorded, stream, reading, once_more(recorded.net.backbone, backbone, where, again))
+
+
+def _saved_machine(directory: RunDirectory, recorded: MachineConfig) -> MachineConfig:
+    """Threads and processes of the newest checkpoint, where those that were recorded later have saved nothing."""
+    state, _ = directory.checkpoints.newest()
+    saved = recorded if state is None else Config.from_mapping(state["config"]).machine
+    if saved.processes == recorded.processes:
+        return recorded
+    return replace(recorded, processes=saved.processes, threads=saved.threads)
 
 
 def _prepare(
