@@ -55,6 +55,7 @@ def assert_alike(one, other):
 
 def test_the_page_is_true_and_two_processes_give_the_results_of_one(tmp_path, monkeypatch, workers, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "random.py").write_text("raise SystemExit('a module of the current folder was imported')")
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     session = {}
     exec(block, session)
@@ -125,6 +126,17 @@ def test_processes_that_torchrun_started_train_one_run(tmp_path):
     assert "processes = 2" in (tmp_path / "run" / "config.toml").read_text()
     esacl.run(esacl.Config.of(**SMALL, method="finetune"), tmp_path / "one")
     assert_alike(tmp_path / "one", tmp_path / "run")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_others_look_for_installed_packages_after_the_standard_library(installed, monkeypatch, tmp_path):
+    root = str(Path(esacl.__file__).resolve().parents[1])
+    monkeypatch.setattr(starting.site, "getsitepackages", lambda: [root if installed else str(tmp_path)])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    expected = [str(tmp_path)] if installed else [root, str(tmp_path)]
+    assert starting._environment()["PYTHONPATH"].split(os.pathsep) == expected
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), root]))
+    assert starting._environment()["PYTHONPATH"] == os.environ["PYTHONPATH"]
 
 
 def test_what_a_process_said_before_it_failed_is_the_reason(tmp_path):
