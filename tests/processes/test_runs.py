@@ -28,6 +28,8 @@ from tests.forks import forks
 
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 SMALL = {"epochs": 2, "limit_per_class": 20, "tasks": 2, "batch_size": 15, "threads": 1, "width": 32}
+HOSTS = ["{}", "{}/elsewhere"]  # what the first of two hosts has, and the other has not
+PATIENT = 120  # seconds, for a test that fails
 
 
 @pytest.fixture
@@ -110,22 +112,32 @@ def commanded(rank, port, arguments):
     app(arguments, result_action="return_value")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface has another name elsewhere")
-def test_processes_that_torchrun_started_train_one_run(tmp_path):
+def under_torchrun(*commands):
+    """The exit codes of the processes that these commands are given to; None of one that is still waiting."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**SMALL, "method": "finetune"}.items()]
-    command = ["run", *flags, "--out", str(tmp_path / "run")]
-    members = [forks.Process(target=commanded, args=(rank, port, command)) for rank in range(2)]
+    members = [forks.Process(target=commanded, args=(rank, port, each)) for rank, each in enumerate(commands)]
     for member in members:
         member.start()
     for member in members:
-        member.join()
-    assert [member.exitcode for member in members] == [0, 0]
+        member.join(PATIENT)
+    codes = [member.exitcode for member in members]
+    for member in members:
+        member.kill()
+    return codes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface has another name elsewhere")
+def test_processes_that_torchrun_started_train_one_run_and_only_the_first_needs_files(tmp_path):
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    (tmp_path / "settings.toml").write_text('method = "finetune"')
+    commands = [["run", *flags, "--config", f"{host}/settings.toml", "--out", f"{host}/run"] for host in HOSTS]
+    assert under_torchrun(*([word.format(tmp_path) for word in command] for command in commands)) == [0, 0]
     assert "processes = 2" in (tmp_path / "run" / "config.toml").read_text()
     esacl.run(esacl.Config.of(**SMALL, method="finetune"), tmp_path / "one")
     assert_alike(tmp_path / "one", tmp_path / "run")
+    assert under_torchrun(*(["resume", f"{host}/run".format(tmp_path)] for host in HOSTS)) == [0, 0], "nothing to do"
 
 
 @pytest.mark.parametrize("installed", [True, False])
