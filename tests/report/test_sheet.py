@@ -9,7 +9,8 @@ from rich.console import Console
 from esacl.cli import main
 from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
 from esacl.report.load import load_run
-from esacl.report.sheet import lines_of, numbers, sheets
+from esacl.report.sheet import Line, lines_of, numbers, sheets
+from esacl.report.study import save_figures
 from tests.report.fabricate import config, results, write_run
 
 
@@ -107,6 +108,16 @@ def test_a_variant_has_the_numbers_of_its_ablation_or_none(tmp_path):
     assert column(without_sa, "Class-IL in the paper (%)")["esacl-er"].text == "26.5"
     assert "Task-IL in the paper (%)" not in without_sa.head
     assert not [name for name in without_both.head if "in the paper" in name]
+
+
+def test_figures_of_the_same_stream_with_other_numbers_of_tasks_have_names_of_their_own(tmp_path):
+    for tasks in (2, 3):
+        write(tmp_path / f"{tasks}", "er", 0, stream="split-digits", tasks=tasks)
+    unfinished = Line("er, lr 0.1", (), 1, "split-digits", "test")
+    lines = [unfinished, *lines_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))])]
+    written = [path.name for path in save_figures(lines, tmp_path / "figures")]
+    assert len(written) == len({*written}) == len([*(tmp_path / "figures").iterdir()])
+    assert {f"split-digits-test-{tasks}-tasks-accuracy-over-flops-task-il.svg" for tasks in (2, 3)} <= {*written}
 
 
 @pytest.mark.parametrize("width", [60, 71, 80, 97, 120, 160])
