@@ -157,7 +157,9 @@ def _reported(line: Line, lines: Sequence[Line]) -> Reported:
         return Reported()
     others = [each.records[0] for each in lines if each.records]
     same = [other for other in others if (other.method, other.stream, other.sparsity) == about]
-    return reported(*about, *off, beside=[switch.key for other in same for switch in switched_off(other)])
+    return reported(
+        *about, without="".join(off), beside=[switch.key for other in same for switch in switched_off(other)]
+    )
 
 
 def _caption(lines: Sequence[Line], paper: bool) -> str:
