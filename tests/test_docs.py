@@ -111,3 +111,9 @@ def test_links_to_files_lead_somewhere(page):
 def test_every_method_has_a_page(method):
     text = (ROOT / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
     assert text.startswith(f"# `{method}`")
+
+
+def test_folders_of_studies_that_pages_name_are_those_of_recipes():
+    named = {name for page in PAGES for name in re.findall(r"runs/studies/([a-z0-9/-]+)", page.read_text("utf-8"))}
+    assert named
+    assert [name for name in sorted(named) if not (ROOT / "recipes" / f"{name}.toml").is_file()] == []

@@ -95,6 +95,7 @@ class RunDirectory:
             raise self._unwritable(error.strerror or str(error)) from None
         try:
             remove_leftovers(self.path)
+            remove_leftovers(self.checkpoints.folder)
             yield
         finally:
             lock.release()

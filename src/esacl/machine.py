@@ -38,13 +38,25 @@ def resolve_machine(config: MachineConfig, small: bool = False) -> MachineConfig
         )
     if name == "cpu" and config.precision == "bf16":
         _probe_bf16()
-    shared = max(1, torch.get_num_threads() // config.processes)
-    return replace(config, device=name, threads=config.threads or (1 if small else shared))
+    return replace(config, device=name, threads=config.threads or _usual_threads(config.processes, small))
 
 
-def divided(config: MachineConfig, processes: int) -> MachineConfig:
-    """The same machine for another number of processes: they share the threads that there were."""
-    threads = None if config.threads is None else max(1, config.threads * config.processes // max(1, processes))
+def _usual_threads(processes: int, small: bool) -> int:
+    """How many each process has where nobody asked for a number."""
+    return 1 if small else max(1, torch.get_num_threads() // processes)
+
+
+def divided(config: MachineConfig, processes: int, small: bool = False) -> MachineConfig:
+    """The same machine for another number of processes: they share the threads that there were.
+
+    Where these are as many as nobody asked for, they will be so again: a rest that was lost in dividing comes back.
+    """
+    if processes == config.processes:
+        return config
+    threads = config.threads
+    if threads is not None:
+        usual = threads == _usual_threads(config.processes, small)
+        threads = None if usual else max(1, threads * config.processes // max(1, processes))
     return parse(MachineConfig, {**asdict(config), "processes": processes, "threads": threads}, "machine")
 
 

@@ -1,4 +1,6 @@
 import json
+import subprocess
+from shutil import copytree
 
 import pytest
 import torch
@@ -41,11 +43,33 @@ def test_a_run_that_prunes_has_its_own_pruned_point_and_a_dense_one_the_sparsity
     assert dense.sparsity == pytest.approx(0.7, abs=1e-3)
 
 
-def test_looking_around_leaves_the_run_as_it_was(runs, found):
-    state = {path: path.read_bytes() for path in (runs / "esacl").rglob("*") if path.is_file()}
-    again = landscape(runs / "esacl", steps=5, examples=64, sparsity=0.7)
-    assert again == found[0]
-    assert {path: path.read_bytes() for path in (runs / "esacl").rglob("*") if path.is_file()} == state
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_looking_around_leaves_the_run_as_it_was(runs, found, tmp_path):
+    run(Config.of(method="esacl-er", sparsity=0.6, **QUICK), tmp_path / "esacl")  # nobody has looked at it yet
+    (tmp_path / "esacl" / "checkpoint" / ".another.tmp").write_text("what another process is writing")
+    before = files(tmp_path)
+    assert json.loads((tmp_path / "esacl" / "events.jsonl").read_text().splitlines()[-1])["event"] == "finished"
+    assert landscape(tmp_path / "esacl", steps=5, examples=64, sparsity=0.7) == found[0]
+    assert files(tmp_path) == before
+
+
+def test_a_run_of_several_processes_is_looked_at_by_one(tmp_path, monkeypatch):
+    run(Config.of(method="er", processes=2, **QUICK), tmp_path / "two")
+    before = files(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    seen = landscape(tmp_path / "two", steps=3, examples=32)
+    assert seen.to_pruned[0] > 0
+    assert files(tmp_path) == before
+
+
+def test_a_run_whose_last_checkpoint_is_gone_is_refused(runs, tmp_path):
+    copytree(runs / "dense", tmp_path / "dense")
+    max((tmp_path / "dense" / "checkpoint").iterdir()).unlink()
+    with pytest.raises(RunError, match=r"last checkpoint of the run in .*dense.* is deleted or damaged"):
+        landscape(tmp_path / "dense")
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +15,21 @@ import torch
 from safetensors.numpy import load_file
 
 import esacl
+from esacl.artifacts import RunDirectory
 from esacl.cli import app
 from esacl.errors import ConfigError, RunError
 from esacl.grid.recipe import read_recipe
 from esacl.machine import divided, resolve_machine
 from esacl.processes import team as starting
-from esacl.runner import start
+from esacl.runner import entry, reopen, start
 from esacl.training.events import EpochDone
 from tests.builders import stream
 from tests.forks import forks
 
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 SMALL = {"epochs": 2, "limit_per_class": 20, "tasks": 2, "batch_size": 15, "threads": 1, "width": 32}
+HOSTS = ["{}", "{}/elsewhere"]  # what the first of two hosts has, and the other has not
+PATIENT = 120  # seconds, for a test that fails
 
 
 @pytest.fixture
@@ -54,6 +57,7 @@ def assert_alike(one, other):
 
 def test_the_page_is_true_and_two_processes_give_the_results_of_one(tmp_path, monkeypatch, workers, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "random.py").write_text("raise SystemExit('a module of the current folder was imported')")
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     session = {}
     exec(block, session)
@@ -108,22 +112,43 @@ def commanded(rank, port, arguments):
     app(arguments, result_action="return_value")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface has another name elsewhere")
-def test_processes_that_torchrun_started_train_one_run(tmp_path):
+def under_torchrun(*commands):
+    """The exit codes of the processes that these commands are given to; None of one that is still waiting."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**SMALL, "method": "finetune"}.items()]
-    command = ["run", *flags, "--out", str(tmp_path / "run")]
-    members = [forks.Process(target=commanded, args=(rank, port, command)) for rank in range(2)]
+    members = [forks.Process(target=commanded, args=(rank, port, each)) for rank, each in enumerate(commands)]
     for member in members:
         member.start()
     for member in members:
-        member.join()
-    assert [member.exitcode for member in members] == [0, 0]
+        member.join(PATIENT)
+    codes = [member.exitcode for member in members]
+    for member in members:
+        member.kill()
+    return codes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface has another name elsewhere")
+def test_processes_that_torchrun_started_train_one_run_and_only_the_first_needs_files(tmp_path):
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    (tmp_path / "settings.toml").write_text('method = "finetune"')
+    commands = [["run", *flags, "--config", f"{host}/settings.toml", "--out", f"{host}/run"] for host in HOSTS]
+    assert under_torchrun(*([word.format(tmp_path) for word in command] for command in commands)) == [0, 0]
     assert "processes = 2" in (tmp_path / "run" / "config.toml").read_text()
     esacl.run(esacl.Config.of(**SMALL, method="finetune"), tmp_path / "one")
     assert_alike(tmp_path / "one", tmp_path / "run")
+    assert under_torchrun(*(["resume", f"{host}/run".format(tmp_path)] for host in HOSTS)) == [0, 0], "nothing to do"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_others_look_for_installed_packages_after_the_standard_library(installed, monkeypatch, tmp_path):
+    root = str(Path(esacl.__file__).resolve().parents[1])
+    monkeypatch.setattr(starting.site, "getsitepackages", lambda: [root if installed else str(tmp_path)])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    expected = [str(tmp_path)] if installed else [root, str(tmp_path)]
+    assert starting._environment()["PYTHONPATH"].split(os.pathsep) == expected
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), root]))
+    assert starting._environment()["PYTHONPATH"] == os.environ["PYTHONPATH"]
 
 
 def test_what_a_process_said_before_it_failed_is_the_reason(tmp_path):
@@ -173,7 +198,32 @@ def test_processes_share_the_threads(monkeypatch):
     machine = esacl.Config.of(processes=3, device="cpu").machine
     assert resolve_machine(machine).threads == 2
     assert resolve_machine(divided(machine, 16)).threads == 1
-    assert divided(resolve_machine(machine), 1).threads == 6
+    assert resolve_machine(divided(resolve_machine(machine), 1)).threads == 8, "as one process would have had"
+    assert resolve_machine(divided(resolve_machine(machine, small=True), 1, small=True), small=True).threads == 1
+    asked = esacl.Config.of(processes=3, threads=4, device="cpu").machine
+    assert divided(asked, 2).threads == 6
+    assert divided(asked, 3) == asked
+
+
+@pytest.mark.parametrize(("settings", "threads"), [({}, 1), ({"threads": 3}, 3)])
+def test_a_number_of_processes_that_saved_nothing_does_not_stand_in_the_way_of_the_one_before(
+    tmp_path, monkeypatch, settings, threads
+):
+    """The MLP has one thread by default, and three do not divide by two."""
+    of, settings = stream(), {"method": "finetune", "epochs": 2, "batch_size": 8, **settings}
+    with suppress(KeyboardInterrupt):
+        esacl.run(esacl.Config.of(**settings), tmp_path / "run", stream=of, listen=interrupt)
+    with monkeypatch.context() as patched:
+        patched.setattr(entry, "team", lambda *of: nullcontext())  # interrupted at once: no process is needed
+        with reopen(tmp_path / "run", of, processes=2):
+            pass
+    assert "processes = 2" in (tmp_path / "run" / "config.toml").read_text()
+    esacl.resume(tmp_path / "run", of, processes=1)
+    assert RunDirectory(tmp_path / "run").config().machine.threads == threads
+    esacl.run(esacl.Config.of(**settings), tmp_path / "whole", stream=of)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (
+        tmp_path / "whole" / "model.safetensors"
+    ).read_bytes()
 
 
 def test_one_process_is_a_run_without_any_of_it(tmp_path, monkeypatch):

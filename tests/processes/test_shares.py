@@ -1,5 +1,7 @@
 """Several processes compute what one computes: answers, gradients, statistics; whatever the sizes of their parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -151,3 +153,14 @@ def told(shares):
 
 def test_the_others_are_told_every_value_and_every_stream():
     assert crew(2, told) == [None, True]
+
+
+@pytest.mark.parametrize(
+    "of", [stream(tasks=1).joint(), stream(tasks=2).joint(), replace(stream(tasks=1), tasks=()), stream(tasks=2)]
+)
+def test_the_others_train_the_stages_of_the_first_whatever_is_evaluated(of):
+    told = stream_of(stream_state(of))
+    for mine, others in ((of.stages, told.stages), (of.tasks, told.tasks)):
+        assert [part.classes for part in others] == [part.classes for part in mine]
+        assert all(torch.equal(one.train.x, other.train.x) for one, other in zip(mine, others, strict=True))
+    assert (told.stages is told.tasks) == (of.stages is of.tasks), "the same data are told once"

@@ -1,6 +1,7 @@
 """Tables of many runs: means over seeds, the best in bold, the scale in words, the paper's numbers beside."""
 
 import csv
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -9,7 +10,8 @@ from rich.console import Console
 from esacl.cli import main
 from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
 from esacl.report.load import load_run
-from esacl.report.sheet import lines_of, numbers, sheets
+from esacl.report.sheet import Line, lines_of, numbers, sheets
+from esacl.report.study import save_figures
 from tests.report.fabricate import config, results, write_run
 
 
@@ -107,6 +109,44 @@ def test_a_variant_has_the_numbers_of_its_ablation_or_none(tmp_path):
     assert column(without_sa, "Class-IL in the paper (%)")["esacl-er"].text == "26.5"
     assert "Task-IL in the paper (%)" not in without_sa.head
     assert not [name for name in without_both.head if "in the paper" in name]
+
+
+@pytest.mark.parametrize(
+    ("method", "switch", "figure", "whole", "without"),
+    [
+        ("esacl-er", ("sparsity", "sharpness"), "Class-IL", "49.6", "26.5"),  # Table 2
+        ("esacl-der++", ("sparsity", "sharpness"), "Task-IL", "72.9 ±0.6", "–"),  # Table 1
+        ("esacl-der++", ("selection", "support"), "Task-IL", "72.5", "72.0"),  # Table 3
+        ("esacl-er", ("selection", "support"), "Task-IL", "70.5 ±0.3", "–"),
+        ("esacl-ewc", ("selection", "support"), "Task-IL", "61.6 ±0.6", "–"),
+    ],
+)
+def test_an_ablation_is_beside_the_table_of_the_method_that_it_is_of(tmp_path, method, switch, figure, whole, without):
+    found = results(method, "split-cifar100", 0, 10)
+    slot, option = switch
+    for name, on in (("whole", True), ("without", False)):
+        tables = config(found) | {"sparsity": {"level": 0.8}, "selection": {"keep": 0.5}}
+        tables[slot] = tables[slot] | {option: on}
+        write_run(tmp_path / name, found, tables)
+    lines = [
+        replace(line, label=name) for name in ("whole", "without") for line in lines_of([load_run(tmp_path / name)])
+    ]
+    (sheet,) = sheets(lines, paper=True)
+    told = column(sheet, f"{figure} in the paper (%)")
+    assert (told["whole"].text, told["without"].text) == (whole, without)
+    rows = list(csv.DictReader(StringIO(as_csv(numbers(lines, paper=True)))))
+    key = f"in_the_paper_{figure.lower().replace('-', '_')}"
+    assert f"{100 * float(rows[0][key]):.1f}" == whole.split()[0]
+
+
+def test_figures_of_the_same_stream_with_other_numbers_of_tasks_have_names_of_their_own(tmp_path):
+    for tasks in (2, 3):
+        write(tmp_path / f"{tasks}", "er", 0, stream="split-digits", tasks=tasks)
+    unfinished = Line("er, lr 0.1", (), 1, "split-digits", "test")
+    lines = [unfinished, *lines_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))])]
+    written = [path.name for path in save_figures(lines, tmp_path / "figures")]
+    assert len(written) == len({*written}) == len([*(tmp_path / "figures").iterdir()])
+    assert {f"split-digits-test-{tasks}-tasks-accuracy-over-flops-task-il.svg" for tasks in (2, 3)} <= {*written}
 
 
 @pytest.mark.parametrize("width", [60, 71, 80, 97, 120, 160])

@@ -114,6 +114,18 @@ def test_the_command_writes_page_and_figures(tmp_path, capsys):
     assert "runs finished 2 of 23" in Page((tmp_path / "small" / "report.html").read_text("utf-8")).text
 
 
+def test_several_grids_tell_the_failures_of_each(tmp_path, every_method):
+    small = EVERY_METHOD.replace("seeds = [0, 1, 2]", "seeds = [0]")
+    write_grid(tmp_path / "small", small, skip=22)[-1].fail("no memory")
+    study = read_study([every_method, tmp_path / "small"])
+    assert [(name.split(":")[0], reason[:10]) for name, reason in study.failures] == [
+        (every_method.name, "the disk i"),
+        ("small", "no memory"),
+    ]
+    assert {name.rsplit(", ", 1)[1] for name, _ in study.failures} == {"seed 0", "seed 2"}
+    assert (study.finished, study.wanted) == (68, 92)
+
+
 def test_runs_whose_plan_is_lost_are_shown_and_that_is_said(tmp_path):
     write_grid(tmp_path / "grid", EVERY_METHOD, skip=65)
     (tmp_path / "grid" / RECIPE).unlink()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from esacl.artifacts import RunDirectory
 from esacl.errors import CheckpointError
 from esacl.training.checkpoint import FORMAT, KEPT, Checkpoints, pack, unpack
 from tests.training.checkpoint_tools import STATE, identical, write
@@ -156,12 +157,13 @@ def test_without_a_whole_checkpoint_there_is_none_and_every_reason_is_told(tmp_p
 
 
 def test_leftovers_of_a_killed_writer_are_removed_and_other_files_stay(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
+    checkpoints = RunDirectory(tmp_path).checkpoints
     checkpoints.save(1, {"n": 1})
-    (tmp_path / ".000002.safetensors.77.tmp").write_bytes(b"half")
-    (tmp_path / "notes.safetensors").write_bytes(b"mine")
-    assert checkpoints.newest() == ({"n": 1}, [])
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["000001.safetensors", "notes.safetensors"]
+    (checkpoints.folder / ".000002.safetensors.77.tmp").write_bytes(b"half")
+    (checkpoints.folder / "notes.safetensors").write_bytes(b"mine")
+    with RunDirectory(tmp_path).locked():  # who only reads removes nothing: another process may be writing
+        assert checkpoints.newest() == ({"n": 1}, [])
+    assert sorted(p.name for p in checkpoints.folder.iterdir()) == ["000001.safetensors", "notes.safetensors"]
 
 
 def test_a_save_that_fails_midway_leaves_the_checkpoint_of_before(

@@ -16,7 +16,7 @@ from esacl.cli.progress import counting_progress, training_progress
 from esacl.config import DEFAULT_METHOD, Config, place_settings, read_toml, set_option
 from esacl.errors import ConfigError
 from esacl.nets import is_own
-from esacl.processes.torchrun import helped, helpers, with_helpers
+from esacl.processes.torchrun import dismiss, helped, helpers, with_helpers
 from esacl.report import load_run, summary_table
 from esacl.runner import Run, default_place, reopen, resume, start
 from esacl.streams.images import Progress
@@ -82,6 +82,8 @@ def run_command(
     A network of your own: esacl run --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch
     module. A run that is interrupted continues with `esacl resume DIR`.
     """
+    if helped():  # before anything is read: only the first process needs files
+        return
     given = {
         "data_dir": data_dir,
         "method": method,
@@ -114,8 +116,6 @@ def run_command(
     for assignment in set_ or []:
         set_option(tables, assignment)
     place_settings(tables, given)
-    if helped():
-        return
     settings = with_helpers(Config.from_mapping(tables))
     _check_consent(settings.net.backbone, [backbone, *(assignment.partition("=")[2] for assignment in set_ or [])])
     place = out or default_place(settings)
@@ -140,6 +140,8 @@ def resume_command(
 
     By another number of processes it ends with the same results up to the order of floating-point sums.
     """
+    if helped():
+        return
     if RunDirectory(directory).results.exists():
         results = resume(directory)
         if tensorboard:
@@ -148,12 +150,10 @@ def resume_command(
                 pass
         STATUS.print(f"the run in {directory} is finished; nothing is left to do.", markup=False, soft_wrap=True)
         _show(results, directory, json)
+        dismiss()
         return
-    if not helped():
-        number = helpers(processes)
-        _train(
-            lambda reading: reopen(directory, reading=reading, backbone=backbone, processes=number), json, tensorboard
-        )
+    number = helpers(processes)
+    _train(lambda reading: reopen(directory, reading=reading, backbone=backbone, processes=number), json, tensorboard)
 
 
 def _check_consent(name: str, given: list[str | None]) -> None:

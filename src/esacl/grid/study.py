@@ -21,8 +21,12 @@ def is_study(place: Path) -> bool:
 def study_of(recipe: Recipe, cells: Sequence[Cell], lines: Sequence[Line]) -> Study:
     """What there is of a grid."""
     finished = sum(len(line.records) for line in lines)
-    failures = [(cell.name, reason) for cell in cells if (reason := cell.failure()) is not None]
-    return Study(recipe.title, recipe.about, lines, len(cells), finished, failures)
+    return Study(recipe.title, recipe.about, lines, len(cells), finished, _failures(cells))
+
+
+def _failures(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """The runs whose last attempt failed, and why."""
+    return [(cell.name, reason) for cell in cells if (reason := cell.failure()) is not None]
 
 
 def read_study(places: Sequence[Path]) -> Study:
@@ -33,8 +37,14 @@ def read_study(places: Sequence[Path]) -> Study:
     lines = found_lines(places)
     runs = sum(len(line.records) for line in lines)
     title = ", ".join(place.resolve().name for place in places)
-    about = "" if any((place / RECIPE).is_file() for place in places) else _NO_PLAN
-    return Study(title, about, lines, max(runs, sum(line.wanted for line in lines)), runs)
+    grids = [place for place in places if (place / RECIPE).is_file()]
+    failures = [
+        (f"{place.resolve().name}: {name}", reason)
+        for place in grids
+        for name, reason in _failures(read_grid(place)[1])
+    ]
+    about = "" if grids else _NO_PLAN
+    return Study(title, about, lines, max(runs, sum(line.wanted for line in lines)), runs, failures)
 
 
 _NO_PLAN = "These folders hold no grid.json, which says what was planned: the finished runs are shown."

@@ -17,7 +17,7 @@ from esacl.nets import Given, is_own
 from esacl.nets.network import Network
 from esacl.ranking import largest_of_all
 from esacl.rng import generator
-from esacl.runner import Run, reopen
+from esacl.runner import Run, look
 from esacl.sparsity.esacl import Esacl, adaptive_scores
 from esacl.streams.base import Stream
 from esacl.types import Params
@@ -71,7 +71,7 @@ def landscape(
     if directory.read_results() is None:
         raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {out}`.")
     own = backbone if is_own(directory.config().net.backbone) else None
-    with reopen(out, backbone=own) as run:
+    with look(out, backbone=own) as run:
         net, parts = run.trainer.net, run.trainer.parts
         if parts.sparsity.needs_task_id:
             raise RunError(

@@ -1,6 +1,7 @@
 """The first process's side: it starts the others, tells them the run, and says what happened when one is lost."""
 
 import os
+import site
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -78,20 +79,26 @@ def _check_free() -> None:
 def _start(workers: list["subprocess.Popen[bytes]"], folder: Path, size: int) -> Any:
     """Start all others and wait until they are there."""
     store = rendezvous(folder, size)
-    root = str(Path(esacl.__file__).parents[1])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = _environment()
     for rank in range(1, size):
-        command = [sys.executable, "-m", "esacl.processes.worker", str(rank), str(size), str(folder)]
-        workers.append(
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path}
-            )
-        )
+        # -P: modules of the current folder are not meant, whatever their names
+        command = [sys.executable, "-P", "-m", "esacl.processes.worker", str(rank), str(size), str(folder)]
+        workers.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment))
     while not store.check([f"ready {rank}" for rank in range(1, size)]):
         if any(worker.poll() is not None for worker in workers):
             raise Unreachable("it ended before it began")
         sleep(POLL)
     return store
+
+
+def _environment() -> dict[str, str]:
+    """What others need to find this very package; installed packages stay behind the standard library."""
+    root = Path(esacl.__file__).resolve().parents[1]
+    named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    installed = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    if root in [Path(path).resolve() for path in [*named, *installed]]:
+        return dict(os.environ)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *named])}
 
 
 def _end(workers: list["subprocess.Popen[bytes]"]) -> None:

@@ -1,11 +1,13 @@
 """Runs that torchrun starts, on one machine or on several: every process is given the same command."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from esacl.config import Config
 from esacl.errors import ConfigError
 from esacl.nets.shares import Unreachable
 from esacl.processes.group import invitation, joined
+from esacl.processes.job import send
 from esacl.processes.worker import LOST, serve
 
 
@@ -20,6 +22,14 @@ def helped() -> bool:
     except Unreachable:
         raise SystemExit(LOST) from None  # the first process says what happened
     return True
+
+
+def dismiss() -> None:
+    """Tell the processes that torchrun started that there is nothing to do; called by the first."""
+    place = invitation()
+    if place is not None and place.size > 1:
+        with suppress(Unreachable), joined(0, place.size, place.local, None):
+            send({})
 
 
 def helpers(asked: int | None) -> int | None:

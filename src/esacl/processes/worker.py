@@ -23,6 +23,8 @@ def serve(rank: int, size: int) -> None:
     from esacl.training.events import EpochDone, TaskDone
 
     told = receive()
+    if not told:  # the run is finished already
+        return
     config, shares = Config.from_mapping(told["config"]), Shares(rank, size)
     with machine(config.machine) as device:
         trainer = assemble(config, stream_of(told["stream"]), device, shares=shares)

@@ -73,7 +73,7 @@ def numbers(lines: Sequence[Line], paper: bool = False) -> Iterator[list[str | i
     for line in lines:
         spreads = [Figure("", name, "share", of).spread(line.records) for name, of in NUMBERS.items()]
         values = [value for found in spreads for value in ((found.mean, found.std) if found else (None, None))]
-        beside = [_PAPER_NUMBERS[name](_reported(line)) for name in given]
+        beside = [_PAPER_NUMBERS[name](_reported(line, lines)) for name in given]
         yield [line.stream, line.split, line.label, len(line.records), *values, *beside]
 
 
@@ -112,7 +112,7 @@ def title_of(lines: Sequence[Line]) -> str:
 
 def _sheet(lines: Sequence[Line], paper: bool, figures: Sequence[Figure]) -> Sheet:
     records = [record for line in lines for record in line.records]
-    said = [_reported(line) for line in lines] if paper else []
+    said = [_reported(line, lines) for line in lines] if paper else []
     head, body = ["row", "seeds"], [[Entry(line.label), Entry(line.seeds)] for line in lines]
     for column in columns(records, figures):
         head.append(column.heading)
@@ -146,13 +146,20 @@ def _add_reported(
         entries.append(Entry(DASH if value is None else scale(*value)))
 
 
-def _reported(line: Line) -> Reported:
-    """What the paper says of a line; of a variant that the paper does not have, nothing."""
+def _reported(line: Line, lines: Sequence[Line]) -> Reported:
+    """What the paper says of a line among others; of a variant that the paper does not have, nothing."""
     if not line.records:
         return Reported()
     record = line.records[0]
+    about = (record.method, record.stream, record.sparsity)
     off = [switch.key for switch in switched_off(record)]
-    return Reported() if len(off) > 1 else reported(record.method, record.stream, record.sparsity, *off)
+    if len(off) > 1:
+        return Reported()
+    others = [each.records[0] for each in lines if each.records]
+    same = [other for other in others if (other.method, other.stream, other.sparsity) == about]
+    return reported(
+        *about, without="".join(off), beside=[switch.key for other in same for switch in switched_off(other)]
+    )
 
 
 def _caption(lines: Sequence[Line], paper: bool) -> str:

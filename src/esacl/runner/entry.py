@@ -8,8 +8,8 @@ from shlex import quote
 from time import perf_counter
 
 from esacl.artifacts import RunDirectory
-from esacl.config import Config
-from esacl.errors import ConfigError, EsaclError
+from esacl.config import Config, MachineConfig
+from esacl.errors import ConfigError, EsaclError, RunError
 from esacl.machine import check_processes, divided, machine, resolve_machine
 from esacl.metrics.memory import reset_peak_memory
 from esacl.nets import Given, OwnNet, is_own, name_of, once_more, own_net
@@ -67,12 +67,7 @@ def reopen(
     """
     began = perf_counter()
     directory = RunDirectory(out)
-    recorded = directory.config()
-    if processes is not None:
-        recorded = replace(recorded, machine=divided(recorded.machine, processes))
-    where, again = f"the run in {str(out)!r}", f"esacl resume {quote(str(out))} --backbone"
-    given = once_more(recorded.net.backbone, backbone, where, again)
-    stream, config, own = _prepare(recorded, stream, reading, given)
+    stream, config, own = _prepare_again(directory, stream, reading, backbone, processes)
     with directory.locked(), machine(config.machine) as device:
         reset_peak_memory(device)
         opened = Run(directory, config, stream, device, began, own)
@@ -81,6 +76,23 @@ def reopen(
             directory.record(config)
         with team(opened.trainer, config, directory):
             yield opened
+
+
+@contextmanager
+def look(out: Path, stream: Stream | None = None, backbone: Given | None = None) -> Iterator[Run]:
+    """The finished run in the directory `out`, to look at: in one process, whatever trained it; nothing is written."""
+    began = perf_counter()
+    directory = RunDirectory(out)
+    stream, config, own = _prepare_again(directory, stream, None, backbone, processes=1)
+    with machine(config.machine) as device:
+        opened = Run(directory, config, stream, device, began, own)
+        opened.load()
+        if not opened.trainer.finished:
+            raise RunError(
+                f"the last checkpoint of the run in {str(out)!r} is deleted or damaged, and its state cannot be looked "
+                f"at without it. Run it again."
+            )
+        yield opened
 
 
 def default_place(settings: Config) -> Path:
@@ -102,6 +114,32 @@ def _with_backbone(config: Config, given: Given | None) -> Config:
             f"them out."
         )
     return replace(config, net=replace(config.net, backbone=name))
+
+
+def _prepare_again(
+    directory: RunDirectory,
+    stream: Stream | None,
+    reading: Progress | None,
+    backbone: Given | None,
+    processes: int | None,
+) -> tuple[Stream, Config, OwnNet | None]:
+    """The same of a run that is there, by another number of processes if one is given."""
+    recorded = directory.config()
+    if processes is not None:
+        before = _saved_machine(directory, recorded.machine)
+        small = recorded.net.backbone == "mlp"
+        recorded = replace(recorded, machine=divided(before, processes, small))
+    where, again = f"the run in {str(directory.path)!r}", f"esacl resume {quote(str(directory.path))} --backbone"
+    return _prepare(recorded, stream, reading, once_more(recorded.net.backbone, backbone, where, again))
+
+
+def _saved_machine(directory: RunDirectory, recorded: MachineConfig) -> MachineConfig:
+    """Threads and processes of the newest checkpoint, where those that were recorded later have saved nothing."""
+    state, _ = directory.checkpoints.newest()
+    saved = recorded if state is None else Config.from_mapping(state["config"]).machine
+    if saved.processes == recorded.processes:
+        return recorded
+    return replace(recorded, processes=saved.processes, threads=saved.threads)
 
 
 def _prepare(

@@ -58,12 +58,15 @@ class Run:
 
     def restore(self) -> None:
         """Continue from the newest whole checkpoint; without any, from the beginning."""
+        self.directory.rewind_events(self.load())
+
+    def load(self) -> int:
+        """Be where the newest whole checkpoint is; returns how long the event log was then. Nothing is written."""
         state, problems = self.directory.checkpoints.newest()
         going_on = "Continuing from the one before it." if state else "There is no other: starting from the beginning."
         self.notes += [*problems, *([going_on] if problems else [])]
         if state is None:
-            self.directory.rewind_events(0)
-            return
+            return 0
         if state["fingerprint"] != self.fingerprint:
             raise CheckpointError(
                 f"the data of {self.config.stream.name!r} are not those that the run in {str(self.directory.path)!r} "
@@ -77,7 +80,7 @@ class Run:
         self.trainer.seconds["data"] += self._reading
         self._earlier = state["seconds"]
         self._saved = state["number"]
-        self.directory.rewind_events(state["event_bytes"])
+        return int(state["event_bytes"])
 
     def _check_settings(self, before: dict[str, Any]) -> None:
         """Refuse to continue with other settings than the run was started with."""

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from esacl.errors import CheckpointError
-from esacl.files import remove_leftovers, write_atomic
+from esacl.files import write_atomic
 from esacl.types import State
 
 FORMAT = "esacl-checkpoint-1"
@@ -81,7 +81,6 @@ class Checkpoints:
 
     def newest(self) -> tuple[State | None, list[str]]:
         """The newest whole checkpoint (None without any), and what is wrong with newer ones."""
-        remove_leftovers(self.folder)
         problems: list[str] = []
         for number in reversed(self.numbers()):
             try:

@@ -57,12 +57,20 @@ def themes(lines: Sequence[Line]) -> list[Theme]:
     return [theme for theme in found if theme.charts]
 
 
+def _place(members: Sequence[Line]) -> tuple[str, str]:
+    """What a table is of, but for the number of tasks."""
+    return members[0].stream, members[0].split
+
+
 def save_figures(lines: Sequence[Line], folder: Path) -> list[Path]:
-    """Write every plot as SVG and PNG; with several streams or splits each file says whose it is."""
+    """Write every plot as SVG and PNG; with several streams, splits or numbers of tasks each file says whose it is."""
     tables = tables_of(lines)
     written: list[Path] = []
     for members in tables:
         start = f"{members[0].stream}-{members[0].split}-" if len(tables) > 1 else ""
+        rivals = [other for other in tables if _place(other) == _place(members)]
+        tasks = next((line.records[0].tasks for line in members if line.records), 0)
+        start += f"{tasks}-tasks-" if len(rivals) > 1 else ""
         clean = "".join(char if char.isalnum() or char in "-_." else "-" for char in start)
         for theme in themes(members):
             for chart in theme.charts:
