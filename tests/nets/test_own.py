@@ -176,6 +176,16 @@ def test_code_is_found_in_the_current_folder_and_drawn_by_the_seed(name, tmp_pat
     assert not same(one.state_dict(), other.state_dict())
 
 
+def test_lazy_layers_are_drawn_by_the_seed_whatever_the_global_generator_has_seen():
+    def lazy(seed, drawn):
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(drawn)
+            return own_net(nn.Sequential(nn.Flatten(), nn.LazyLinear(8), nn.ReLU()), SHAPE, seed).module.state_dict()
+
+    assert same(lazy(0, drawn=1), lazy(0, drawn=2))
+    assert not same(lazy(0, drawn=1), lazy(1, drawn=1))
+
+
 @pytest.mark.parametrize(
     ("before", "returned", "name", "words"),
     [

@@ -28,7 +28,7 @@ def own_net(given: Given, shape: Shape, seed: int) -> OwnNet:
             f"a function that returns one, such as 'package.module:function'."
         )
     module = load(given, seed) if isinstance(given, str) else _copied(given, name)
-    probe = Probe(module.cpu(), name, shape)
+    probe = Probe(module.cpu(), name, shape, seed)
     replaced = probe.without_head()
     features = probe.features()
     probe.check()
