@@ -176,6 +176,25 @@ def test_code_is_found_in_the_current_folder_and_drawn_by_the_seed(name, tmp_pat
     assert not same(one.state_dict(), other.state_dict())
 
 
+@pytest.mark.parametrize("name", ["keeps:net", "keeps:cached"])
+def test_a_module_that_code_keeps_is_copied_and_never_changed(name, tmp_path, monkeypatch):
+    before = "net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)).train()"
+    (tmp_path / "keeps.py").write_text(CODE.format(before=before, made="net").replace("tiny", "cached"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "keeps", raising=False)
+    first = own_net(name, SHAPE, 0)
+    kept = sys.modules["keeps"].net
+    assert isinstance(kept[3], nn.Linear), "its head is still there"
+    assert kept.training
+    with torch.no_grad():
+        for value in first.module.parameters():
+            value.zero_()
+    second = own_net(name, SHAPE, 1)
+    assert second.replaced == first.replaced == "3 (8 → 10)"
+    assert torch.equal(second.module[1].weight, kept[1].weight)
+    assert kept[1].weight.count_nonzero()
+
+
 def test_lazy_layers_are_drawn_by_the_seed_whatever_the_global_generator_has_seen():
     def lazy(seed, drawn):
         with torch.random.fork_rng(devices=[]):
