@@ -11,7 +11,7 @@ from esacl.errors import ConfigError, RunError
 from esacl.nets import Network, own_net
 from esacl.nets.code import load
 from tests.builders import CPU, parts, same
-from tests.nets.own_nets import OWN, Attention, Odd, Plain, Separable, made
+from tests.nets.own_nets import OWN, Attention, Odd, Plain, Recurrent, Separable, made
 
 SHAPE = (1, 8, 8)
 ONES = torch.ones(2, *SHAPE)
@@ -135,11 +135,33 @@ def test_one_parameter_under_two_names_is_refused():
         ("gpm", Attention, "in_proj_weight' is a weight of attention"),
         ("gpm", Separable, "depthwise"),
         ("nispa", Plain, "which layer reads which"),
+        ("ewc", Recurrent, r"gradient of each example .* Leave out recurrent layers"),
+        *((name, Recurrent, "nothing of this network can be pruned") for name in ("esacl-er", "sparcl", "packnet", "wsn")),
     ],
 )
 def test_methods_that_must_know_more_of_the_network_say_so(method, kind, words):
     with pytest.raises(ConfigError, match=words):
         parts(method).attach(network(made(kind)))
+
+
+def branching(net, x):
+    return net(x) if x.sum() > -1e9 else net(-x)
+
+
+@pytest.mark.parametrize("method", ["ewc", "esacl-ewc", "sparcl-ewc"])
+def test_ewc_refuses_branches_that_depend_on_values_in_one_line(method):
+    with pytest.raises(ConfigError, match=r"vmap cannot do for this network \(RuntimeError: .* …\)") as refused:
+        parts(method).attach(network(Odd(branching)))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_ewc_takes_other_networks_and_trying_them_costs_and_changes_nothing(kind):
+    net = network(made(kind))
+    before = {name: value.clone() for name, value in net.model.state_dict().items()}
+    parts("ewc").attach(net)
+    assert same(before, net.model.state_dict())
+    assert net.meter.state_dict() == network(made(kind)).meter.state_dict()
 
 
 def test_gpm_knows_the_layers_of_a_plain_net():
