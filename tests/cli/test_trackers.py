@@ -112,6 +112,28 @@ def test_tensorboard_shows_loss_rate_accuracies_and_density_and_nothing_twice(wh
     assert not (out / "tensorboard").exists()
 
 
+NORMALISES = """
+from torch import nn
+def net():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU())
+"""
+
+
+def test_a_failure_before_anything_was_saved_leaves_the_directory_free_for_the_corrected_command(
+    fails, tmp_path, monkeypatch
+):
+    pytest.importorskip("tensorboard")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "normalises.py").write_text(NORMALISES)
+    words = ["--method", "finetune", "--epochs", 1, "--tasks", 2, "--limit-per-class", 6, "--out", "run", "--tensorboard"]
+    words += ["--backbone", "normalises.py:net"]
+    for _ in range(2):
+        assert "single example" in fails("run", *words, "--batch-size", 1)
+    assert [path.name for path in (tmp_path / "run").iterdir() if path.name != ".lock"] == []
+    command("run", *words)
+    assert (tmp_path / "run" / "results.json").exists()
+
+
 def test_tensorboard_that_is_absent_is_told_before_anything_is_trained(fails, tmp_path, monkeypatch):
     monkeypatch.setattr("esacl.trackers.find_spec", lambda name: None)
     assert "pip install 'esacl[tensorboard]'" in fails("run", "--tensorboard", "--out", tmp_path / "run")
