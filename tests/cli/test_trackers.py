@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 import esacl
-from esacl.errors import RunError
+from esacl.errors import ConfigError, RunError
 from esacl.events import EpochDone, Finished, Pruned, StepDone, TaskDone, TaskStarted
 from tests.cli.commands import esacl as command
 
@@ -72,6 +72,29 @@ def test_a_stream_without_a_place_takes_the_one_of_the_command_line(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     next(esacl.stream(SETTINGS))
     assert (tmp_path / "runs" / "esacl-der++-split-digits-0" / "config.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"out": "elsewhere"}, "but out = 'elsewhere' was given"), ({"overwrite": True}, "but overwrite = True was given")],
+)
+def test_the_directory_of_a_run_takes_no_other_place_and_replaces_nothing(given, words, whole):
+    with pytest.raises(ConfigError, match=words):
+        next(esacl.stream(whole, **given))
+
+
+def test_a_finished_run_has_its_report_written_again(whole):
+    (whole / "report.html").unlink()
+    assert [type(event) for event in esacl.stream(whole)] == [Finished]
+    assert (whole / "report.html").exists()
+
+
+def test_processes_are_those_that_go_on_with_a_run_and_a_setting_of_a_new_one(whole, tmp_path):
+    with pytest.raises(ConfigError, match=r"Config\.of\(\.\.\., processes=2\)"):
+        next(esacl.stream(SETTINGS, tmp_path / "run", processes=2))
+    next(esacl.stream(SETTINGS, tmp_path / "run"))
+    with pytest.raises(ConfigError, match="--processes 64 is more than --batch-size 32"):
+        next(esacl.stream(tmp_path / "run", processes=64))
 
 
 def scalars(folder):
