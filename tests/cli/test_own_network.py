@@ -97,7 +97,7 @@ def test_a_network_wins_over_that_of_a_preset_but_not_over_another_that_was_give
     assert esacl.Config.of(**asked).net.backbone == "resnet18"
     with pytest.raises(ConfigError, match=r"two networks are given: net.backbone = 'cnn' .* backbone = '<Plain>'"):
         esacl.run(esacl.Config.of(backbone="cnn", **asked), tmp_path / "run", backbone=made(Plain))
-    with pytest.raises(DataError, match="split-cifar10|CIFAR-10"):  # only the images are missing
+    with pytest.raises(DataError, match=r"split-cifar10|CIFAR-10"):  # only the images are missing
         esacl.run(esacl.Config.of(**asked), tmp_path / "run", backbone=made(Plain))
 
 

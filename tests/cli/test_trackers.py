@@ -76,7 +76,10 @@ def test_a_stream_without_a_place_takes_the_one_of_the_command_line(tmp_path, mo
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [({"out": "elsewhere"}, "but out = 'elsewhere' was given"), ({"overwrite": True}, "but overwrite = True was given")],
+    [
+        ({"out": "elsewhere"}, "but out = 'elsewhere' was given"),
+        ({"overwrite": True}, "but overwrite = True was given"),
+    ],
 )
 def test_the_directory_of_a_run_takes_no_other_place_and_replaces_nothing(given, words, whole):
     with pytest.raises(ConfigError, match=words):
@@ -148,8 +151,8 @@ def test_a_failure_before_anything_was_saved_leaves_the_directory_free_for_the_c
     pytest.importorskip("tensorboard")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "normalises.py").write_text(NORMALISES)
-    words = ["--method", "finetune", "--epochs", 1, "--tasks", 2, "--limit-per-class", 6, "--out", "run", "--tensorboard"]
-    words += ["--backbone", "normalises.py:net"]
+    words = ["--method", "finetune", "--epochs", 1, "--tasks", 2, "--limit-per-class", 6, "--out", "run"]
+    words += ["--tensorboard", "--backbone", "normalises.py:net"]
     for _ in range(2):
         assert "single example" in fails("run", *words, "--batch-size", 1)
     assert [path.name for path in (tmp_path / "run").iterdir() if path.name != ".lock"] == []

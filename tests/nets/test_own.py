@@ -136,7 +136,7 @@ def test_one_parameter_under_two_names_is_refused():
         ("gpm", Separable, "depthwise"),
         ("nispa", Plain, "which layer reads which"),
         ("ewc", Recurrent, r"gradient of each example .* Leave out recurrent layers"),
-        *((name, Recurrent, "nothing of this network can be pruned") for name in ("esacl-er", "sparcl", "packnet", "wsn")),
+        *((name, Recurrent, "nothing of this network can be") for name in ("esacl-er", "sparcl", "packnet", "wsn")),
     ],
 )
 def test_methods_that_must_know_more_of_the_network_say_so(method, kind, words):

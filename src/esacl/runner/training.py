@@ -35,9 +35,9 @@ def stream(
 ) -> Iterator[Event | Finished]:
     """Train a run event by event; the result is that of `run`, bit for bit.
 
-    Settings start a new run, in `out` or runs/METHOD-STREAM-SEED; the directory of a run continues it, by another number
-    of `processes` if one is given. To stop, leave the loop: what was saved last, at the end of an epoch or a task, is
-    where the run goes on.
+    Settings start a new run, in `out` or runs/METHOD-STREAM-SEED; the directory of a run continues it, by another
+    number of `processes` if one is given. To stop, leave the loop: what was saved last, at the end of an epoch or a
+    task, is where the run goes on.
     """
     if isinstance(config, Path | str):
         if out is not None or overwrite:
