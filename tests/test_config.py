@@ -130,11 +130,15 @@ def test_a_precision_may_be_written_as_a_number() -> None:
     assert Config.from_mapping({"machine": {"precision": 16}}).machine.precision == "16"
 
 
-def test_with_options_replaces_the_named_slots_only() -> None:
-    config = Config(options={"update": {"lr": 0.1}, "objective": {"buffer": 5}})
-    changed = config.with_options(update={"lr": 0.2})
-    assert changed.options == {"update": {"lr": 0.2}, "objective": {"buffer": 5}}
-    assert config.options["update"] == {"lr": 0.1}
+def test_with_options_changes_the_named_options_only() -> None:
+    config = Config(options={"update": {"lr": 0.1, "momentum": 0.5}, "objective": {"buffer": 5}})
+    changed = config.with_options(update={"lr": 0.2}, sparsity={"level": 0.7})
+    assert changed.options == {
+        "update": {"lr": 0.2, "momentum": 0.5},
+        "objective": {"buffer": 5},
+        "sparsity": {"level": 0.7},
+    }
+    assert config.options["update"] == {"lr": 0.1, "momentum": 0.5}
 
 
 @pytest.mark.parametrize(

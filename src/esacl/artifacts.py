@@ -140,17 +140,21 @@ class RunDirectory:
     def begin(self, config: Config, overwrite: bool = False) -> None:
         """Make it the directory of a new run."""
         self.check_free(overwrite)
+        self._clear()
+        write_atomic(self._config, config.to_toml())  # last, so that a run replaced halfway still is a run
+
+    def abandon(self) -> None:
+        """Forget a run that failed before anything was saved, so that the corrected one may take its place."""
+        self._clear()
+        self._config.unlink()  # last, as what is left without it is nobody's
+
+    def _clear(self) -> None:
+        """Remove all that a run has written but its settings."""
         for path in self._owned():
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        write_atomic(self._config, config.to_toml())  # last, so that a run replaced halfway still is a run
-
-    def abandon(self) -> None:
-        """Forget a run that failed before anything was saved, so that the corrected one may take its place."""
-        self._config.unlink()
-        self.events.unlink(missing_ok=True)
 
     def _owned(self) -> tuple[Path, ...]:
         """What a run writes besides its settings."""

@@ -172,8 +172,13 @@ class Config:
         return tomli_w.dumps(self.to_mapping())
 
     def with_options(self, **options: Mapping[str, Any]) -> "Config":
-        """A copy whose slots have these options."""
-        return replace(self, options={**self.options, **options})
+        """A copy whose slots have these options too; what else they were given stays.
+
+        >>> Config.of(lr=0.01).with_options(update={"momentum": 0.8}).options
+        {'update': {'lr': 0.01, 'momentum': 0.8}}
+        """
+        merged = {slot: {**self.options.get(slot, {}), **given} for slot, given in options.items()}
+        return replace(self, options={**self.options, **merged})
 
 
 @dataclass(frozen=True, slots=True)

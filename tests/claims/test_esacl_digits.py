@@ -14,7 +14,7 @@ ROWS = {
     "full at 0.9": {"sparsity": 0.9, **FULL},
     "without the polytope at 0.9": {"sparsity": 0.9, **FULL},
 }
-OFF = {"without the polytope at 0.9": {"sparsity": {"level": 0.9, "polytope": False}}}
+OFF = {"without the polytope at 0.9": {"sparsity": {"polytope": False}}}
 
 
 @pytest.fixture(scope="module")

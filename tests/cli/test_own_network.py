@@ -10,7 +10,7 @@ from torch import nn
 
 import esacl
 from esacl.deploy import open_model
-from esacl.errors import CheckpointError, ConfigError
+from esacl.errors import CheckpointError, ConfigError, DataError
 from esacl.runner import start
 from esacl.training.events import EpochDone, TaskDone
 from tests.builders import same
@@ -90,6 +90,15 @@ def test_two_networks_or_a_width_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"esacl\.run\(settings, out, backbone=module\)"):
         esacl.Config.of(backbone=made(Plain))
     assert not (tmp_path / "x").exists()
+
+
+def test_a_network_wins_over_that_of_a_preset_but_not_over_another_that_was_given(tmp_path):
+    asked = {"preset": "paper", "method": "er", "stream": "split-cifar10", "data_dir": tmp_path}
+    assert esacl.Config.of(**asked).net.backbone == "resnet18"
+    with pytest.raises(ConfigError, match=r"two networks are given: net.backbone = 'cnn' .* backbone = '<Plain>'"):
+        esacl.run(esacl.Config.of(backbone="cnn", **asked), tmp_path / "run", backbone=made(Plain))
+    with pytest.raises(DataError, match=r"split-cifar10|CIFAR-10"):  # only the images are missing
+        esacl.run(esacl.Config.of(**asked), tmp_path / "run", backbone=made(Plain))
 
 
 def test_several_processes_are_refused_before_anything_is_written(tmp_path):

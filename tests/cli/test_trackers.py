@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 import esacl
-from esacl.errors import RunError
+from esacl.errors import ConfigError, RunError
 from esacl.events import EpochDone, Finished, Pruned, StepDone, TaskDone, TaskStarted
 from tests.cli.commands import esacl as command
 
@@ -74,6 +74,32 @@ def test_a_stream_without_a_place_takes_the_one_of_the_command_line(tmp_path, mo
     assert (tmp_path / "runs" / "esacl-der++-split-digits-0" / "config.toml").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"out": "elsewhere"}, "but out = 'elsewhere' was given"),
+        ({"overwrite": True}, "but overwrite = True was given"),
+    ],
+)
+def test_the_directory_of_a_run_takes_no_other_place_and_replaces_nothing(given, words, whole):
+    with pytest.raises(ConfigError, match=words):
+        next(esacl.stream(whole, **given))
+
+
+def test_a_finished_run_has_its_report_written_again(whole):
+    (whole / "report.html").unlink()
+    assert [type(event) for event in esacl.stream(whole)] == [Finished]
+    assert (whole / "report.html").exists()
+
+
+def test_processes_are_those_that_go_on_with_a_run_and_a_setting_of_a_new_one(whole, tmp_path):
+    with pytest.raises(ConfigError, match=r"Config\.of\(\.\.\., processes=2\)"):
+        next(esacl.stream(SETTINGS, tmp_path / "run", processes=2))
+    next(esacl.stream(SETTINGS, tmp_path / "run"))
+    with pytest.raises(ConfigError, match="--processes 64 is more than --batch-size 32"):
+        next(esacl.stream(tmp_path / "run", processes=64))
+
+
 def scalars(folder):
     """What TensorBoard itself reads in a folder: (step, value) by tag."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -110,6 +136,28 @@ def test_tensorboard_shows_loss_rate_accuracies_and_density_and_nothing_twice(wh
     assert scalars(out / "tensorboard") == expected
     command("run", "--config", tmp_path / "same.toml", "--out", out, "--overwrite")
     assert not (out / "tensorboard").exists()
+
+
+NORMALISES = """
+from torch import nn
+def net():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU())
+"""
+
+
+def test_a_failure_before_anything_was_saved_leaves_the_directory_free_for_the_corrected_command(
+    fails, tmp_path, monkeypatch
+):
+    pytest.importorskip("tensorboard")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "normalises.py").write_text(NORMALISES)
+    words = ["--method", "finetune", "--epochs", 1, "--tasks", 2, "--limit-per-class", 6, "--out", "run"]
+    words += ["--tensorboard", "--backbone", "normalises.py:net"]
+    for _ in range(2):
+        assert "single example" in fails("run", *words, "--batch-size", 1)
+    assert [path.name for path in (tmp_path / "run").iterdir() if path.name != ".lock"] == []
+    command("run", *words)
+    assert (tmp_path / "run" / "results.json").exists()
 
 
 def test_tensorboard_that_is_absent_is_told_before_anything_is_trained(fails, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from esacl.config import Config
 from esacl.errors import ConfigError, RunError
 from esacl.landscape import draw, landscape
 from esacl.runner import run, start
+from tests.nets.own_nets import Recurrent, made
 
 QUICK = {"epochs": 1, "limit_per_class": 20, "width": 16}
 
@@ -25,6 +26,13 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(runs):
     return [landscape(runs / name, steps=5, examples=64, sparsity=0.7) for name in ("esacl", "dense")]
+
+
+def test_a_network_with_nothing_to_prune_is_told(tmp_path):
+    few = Config.of(method="finetune", epochs=1, tasks=2, limit_per_class=6)
+    run(few, tmp_path, backbone=made(Recurrent))
+    with pytest.raises(ConfigError, match="nothing of this network can be pruned"):
+        landscape(tmp_path, steps=5, examples=8, backbone=made(Recurrent))
 
 
 def test_the_way_leads_from_the_weights_to_the_pruned_ones(found):

@@ -54,6 +54,17 @@ class Plain(nn.Module):
         return self.classify(torch.relu(self.hidden(x)))
 
 
+class Recurrent(nn.Module):
+    """Rows of an 8×8 image as a sequence; nothing to prune."""
+
+    def __init__(self, width: int = 12) -> None:
+        super().__init__()
+        self.read = nn.GRU(8, width, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.read(x.squeeze(1))[0][:, -1]
+
+
 OWN = [Attention, Separable, Plain]
 
 

@@ -11,7 +11,7 @@ from esacl.errors import ConfigError, RunError
 from esacl.nets import Network, own_net
 from esacl.nets.code import load
 from tests.builders import CPU, parts, same
-from tests.nets.own_nets import OWN, Attention, Odd, Plain, Separable, made
+from tests.nets.own_nets import OWN, Attention, Odd, Plain, Recurrent, Separable, made
 
 SHAPE = (1, 8, 8)
 ONES = torch.ones(2, *SHAPE)
@@ -135,11 +135,33 @@ def test_one_parameter_under_two_names_is_refused():
         ("gpm", Attention, "in_proj_weight' is a weight of attention"),
         ("gpm", Separable, "depthwise"),
         ("nispa", Plain, "which layer reads which"),
+        ("ewc", Recurrent, r"gradient of each example .* Leave out recurrent layers"),
+        *((name, Recurrent, "nothing of this network can be") for name in ("esacl-er", "sparcl", "packnet", "wsn")),
     ],
 )
 def test_methods_that_must_know_more_of_the_network_say_so(method, kind, words):
     with pytest.raises(ConfigError, match=words):
         parts(method).attach(network(made(kind)))
+
+
+def branching(net, x):
+    return net(x) if x.sum() > -1e9 else net(-x)
+
+
+@pytest.mark.parametrize("method", ["ewc", "esacl-ewc", "sparcl-ewc"])
+def test_ewc_refuses_branches_that_depend_on_values_in_one_line(method):
+    with pytest.raises(ConfigError, match=r"vmap cannot do for this network \(RuntimeError: .* …\)") as refused:
+        parts(method).attach(network(Odd(branching)))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_ewc_takes_other_networks_and_trying_them_costs_and_changes_nothing(kind):
+    net = network(made(kind))
+    before = {name: value.clone() for name, value in net.model.state_dict().items()}
+    parts("ewc").attach(net)
+    assert same(before, net.model.state_dict())
+    assert net.meter.state_dict() == network(made(kind)).meter.state_dict()
 
 
 def test_gpm_knows_the_layers_of_a_plain_net():
@@ -174,6 +196,35 @@ def test_code_is_found_in_the_current_folder_and_drawn_by_the_seed(name, tmp_pat
     assert torch.equal(state, torch.get_rng_state())
     assert same(one.state_dict(), same_seed.state_dict())
     assert not same(one.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("name", ["keeps:net", "keeps:cached"])
+def test_a_module_that_code_keeps_is_copied_and_never_changed(name, tmp_path, monkeypatch):
+    before = "net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)).train()"
+    (tmp_path / "keeps.py").write_text(CODE.format(before=before, made="net").replace("tiny", "cached"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "keeps", raising=False)
+    first = own_net(name, SHAPE, 0)
+    kept = sys.modules["keeps"].net
+    assert isinstance(kept[3], nn.Linear), "its head is still there"
+    assert kept.training
+    with torch.no_grad():
+        for value in first.module.parameters():
+            value.zero_()
+    second = own_net(name, SHAPE, 1)
+    assert second.replaced == first.replaced == "3 (8 → 10)"
+    assert torch.equal(second.module[1].weight, kept[1].weight)
+    assert kept[1].weight.count_nonzero()
+
+
+def test_lazy_layers_are_drawn_by_the_seed_whatever_the_global_generator_has_seen():
+    def lazy(seed, drawn):
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(drawn)
+            return own_net(nn.Sequential(nn.Flatten(), nn.LazyLinear(8), nn.ReLU()), SHAPE, seed).module.state_dict()
+
+    assert same(lazy(0, drawn=1), lazy(0, drawn=2))
+    assert not same(lazy(0, drawn=1), lazy(1, drawn=1))
 
 
 @pytest.mark.parametrize(

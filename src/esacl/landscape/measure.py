@@ -142,7 +142,7 @@ def _points(run: Run, sparsity: float) -> tuple[Params, Params]:
 
 def _pruned(weights: Params, net: Network, backbone: str, sparsity: float) -> Params:
     """Pruned by magnitude as EsaCL would: layers compete as they do there."""
-    names = net.partition.prunable
+    names = net.partition.needed()
     sizes = [weights[name].abs() for name in names]
     if Esacl.scopes.get(backbone, "adaptive") == "adaptive":
         sizes = [adaptive_scores(size) for size in sizes]

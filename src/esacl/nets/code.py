@@ -32,7 +32,7 @@ def load(name: str, seed: int) -> nn.Module:
     where, _, function = name.rpartition(":")
     if not where or not function.isidentifier():
         raise ConfigError(f"backbone {name!r} does not name a function. Write {FORM}.")
-    with _randomness(seed), _reachable(Path(where).parent if where.endswith(".py") else Path()):
+    with randomness(seed, "own network"), _reachable(Path(where).parent if where.endswith(".py") else Path()):
         try:
             found = getattr(_from_file(where) if where.endswith(".py") else import_module(where), function, None)
         except (Exception, SystemExit) as error:
@@ -96,8 +96,8 @@ def _reachable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _randomness(seed: int) -> Iterator[None]:
-    """Torch's global generator, which constructors draw from, as the seed has it; afterwards as it was."""
+def randomness(seed: int, name: str) -> Iterator[None]:
+    """Torch's global generator, which layers draw from, as the seed and a name have it; afterwards as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "own network"))
+        torch.default_generator.manual_seed(derive(seed, name))
         yield

@@ -27,8 +27,9 @@ def own_net(given: Given, shape: Shape, seed: int) -> OwnNet:
             f"backbone = {given!r} is not allowed. Allowed: the name of a backbone, a torch.nn.Module, or the name of "
             f"a function that returns one, such as 'package.module:function'."
         )
-    module = load(given, seed) if isinstance(given, str) else _copied(given, name)
-    probe = Probe(module.cpu(), name, shape)
+    # code may return what it keeps: a module of its file, or the same one every time
+    module = _copied(load(given, seed) if isinstance(given, str) else given, name)
+    probe = Probe(module.cpu(), name, shape, seed)
     replaced = probe.without_head()
     features = probe.features()
     probe.check()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from esacl.errors import ConfigError
 from esacl.nets.layers import weight_names
 
 
@@ -15,6 +16,15 @@ class Partition:
     prunable: tuple[str, ...]  # weights of convolutions, linear layers and attention outside the head
     head: tuple[str, ...]
     other: tuple[str, ...]  # biases, normalisation, embeddings
+
+    def needed(self) -> tuple[str, ...]:
+        """The prunable weights, for those who can do nothing without any."""
+        if not self.prunable:
+            raise ConfigError(
+                "nothing of this network can be pruned: it has no weights of linear layers, convolutions or attention "
+                "outside its head. Give it such a layer, or use a method that does not prune, such as 'der++'."
+            )
+        return self.prunable
 
 
 def partition(model: nn.Module) -> Partition:

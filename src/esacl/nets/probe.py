@@ -11,7 +11,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from esacl.errors import ConfigError
 from esacl.nets.backbones import Shape
-from esacl.nets.code import told
+from esacl.nets.code import randomness, told
 from esacl.nets.layers import NORMS
 from esacl.rng import generator
 
@@ -21,12 +21,12 @@ IMAGES = 3  # of a call: no usual size of anything else
 class Probe:
     """A module and images like those of the stream."""
 
-    def __init__(self, module: nn.Module, name: str, shape: Shape) -> None:
+    def __init__(self, module: nn.Module, name: str, shape: Shape, seed: int) -> None:
         self.module, self.name = module, name
         self.size = "×".join(map(str, shape))
         self.x = torch.randn(IMAGES, *shape, generator=generator(0, "probe"))
         self._check_parameters()
-        with torch.random.fork_rng(devices=[]):
+        with randomness(seed, "lazy layers"):
             self._call(module.eval(), self.x)  # before anything else is called: lazy layers have no weights until then
 
     def without_head(self) -> str | None:

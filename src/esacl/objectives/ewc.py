@@ -1,11 +1,14 @@
 """Elastic weight consolidation (EWC; Kirkpatrick et al. 2017), online by default (Schwarz et al. 2018)."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from esacl.errors import ConfigError
+from esacl.nets.code import told
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.options import option
@@ -47,8 +50,10 @@ class Ewc(Objective):
         self.anchor: Params = {}
 
     def attach(self, net: Network) -> None:
-        """Remember how the weights are laid out."""
+        """Remember how the weights are laid out; refuse what a Fisher cannot be taken of."""
         self._net = net
+        if getattr(net.model, "own", False):
+            _check_gradients(net)
 
     def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
         """The penalty, from the second task on."""
@@ -116,3 +121,18 @@ class Ewc(Objective):
             {name: torch.empty_like(self._net.stored[name]).copy_(value) for name, value in state[key].items()}
             for key in ("fisher", "anchor")
         )
+
+
+def _check_gradients(net: Network) -> None:
+    """Refuse a network of the user's own whose examples have no gradients each, before anything is learnt."""
+    twin = Network(deepcopy(net.model), net.shape, net.device)  # with a meter of its own, and no view yet
+    x = torch.zeros(2, *net.shape, device=net.device)
+    try:
+        twin.example_gradients(lambda outputs, _: outputs.logits.square().sum(), x, x)
+    except Exception as error:
+        reason = told(error)
+        raise ConfigError(
+            f"ewc takes the gradient of each example by itself, which torch.func.vmap cannot do for this network "
+            f"({reason[:120]}{' …' if len(reason) > 120 else ''}). Leave out recurrent layers and branches that depend "
+            f"on values, or use another method, such as 'er'."
+        ) from None

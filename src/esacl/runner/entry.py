@@ -13,6 +13,7 @@ from esacl.errors import ConfigError, EsaclError, RunError
 from esacl.machine import check_processes, divided, machine, resolve_machine
 from esacl.metrics.memory import reset_peak_memory
 from esacl.nets import Given, OwnNet, is_own, name_of, once_more, own_net
+from esacl.presets import settings_of
 from esacl.processes.team import team
 from esacl.recipes import check_settings, method, resolve
 from esacl.runner.opened import Run
@@ -108,7 +109,8 @@ def _with_backbone(config: Config, given: Given | None) -> Config:
     if given is None:
         return config
     name, before = name_of(given), config.net.backbone
-    if before not in ("auto", name) and config.preset is None:
+    under = {} if config.preset is None else settings_of(config.preset, config.stream.name).get("net", {})
+    if before not in ("auto", name, under.get("backbone")):  # whatever is given wins over a preset
         raise ConfigError(
             f"two networks are given: net.backbone = {before!r} in the settings, and backbone = {name!r}. Leave one of "
             f"them out."

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
+from esacl.errors import ConfigError
 from esacl.nets import Given
 from esacl.report import write_report
 from esacl.runner.entry import default_place, reopen, start
@@ -30,20 +31,33 @@ def stream(
     stream: Stream | None = None,
     overwrite: bool = False,
     backbone: Given | None = None,
+    processes: int | None = None,
 ) -> Iterator[Event | Finished]:
     """Train a run event by event; the result is that of `run`, bit for bit.
 
-    Settings start a new run, in `out` or runs/METHOD-STREAM-SEED; the directory of a run continues it. To stop, leave
-    the loop: what was saved last, at the end of an epoch or a task, is where the run goes on.
+    Settings start a new run, in `out` or runs/METHOD-STREAM-SEED; the directory of a run continues it, by another
+    number of `processes` if one is given. To stop, leave the loop: what was saved last, at the end of an epoch or a
+    task, is where the run goes on.
     """
     if isinstance(config, Path | str):
+        if out is not None or overwrite:
+            given = f"out = {str(out)!r}" if out is not None else "overwrite = True"
+            raise ConfigError(
+                f"the directory of a run, {str(config)!r}, continues it where it is, but {given} was given. Leave it "
+                f"out, or give settings, which start a new run."
+            )
         directory = RunDirectory(Path(config))
-        finished = directory.read_results()
+        finished = _finished(directory)
         if finished is not None:
             yield Finished(finished, directory.path)
             return
-        opening = reopen(directory.path, stream, backbone=backbone)
+        opening = reopen(directory.path, stream, backbone=backbone, processes=processes)
     else:
+        if processes is not None:
+            raise ConfigError(
+                f"processes = {processes!r} is for a run that is continued; that of a new run is among its settings. "
+                f"Write esacl.Config.of(..., processes={processes!r})."
+            )
         place = default_place(config) if out is None and isinstance(config, Config) else Path(out or "runs")
         opening = start(config, place, stream, overwrite, backbone=backbone)
     with opening as opened:
@@ -80,13 +94,19 @@ def resume(
     What was given as an object when the run began, a stream or a network, is given again.
     """
     directory = RunDirectory(Path(out))
-    finished = directory.read_results()
+    finished = _finished(directory)
     if finished is not None:
-        if not directory.report.exists():
-            write_report([directory.path], directory.report)
         return finished
     with reopen(directory.path, stream, backbone=backbone, processes=processes) as opened:
         return _complete(opened, listen)
+
+
+def _finished(directory: RunDirectory) -> Results | None:
+    """The results of a run with nothing left to do but its report, if that is missing; None of one that goes on."""
+    finished = directory.read_results()
+    if finished is not None and not directory.report.exists():
+        write_report([directory.path], directory.report)
+    return finished
 
 
 def _complete(opened: Run, listen: Listener | None) -> Results:

@@ -59,7 +59,7 @@ class Esacl(SparsityStrategy):
     def attach(self, net: Network) -> None:
         """Nothing is kept yet."""
         self.kept: Params = {
-            name: torch.zeros_like(net.stored[name], dtype=torch.bool) for name in net.partition.prunable
+            name: torch.zeros_like(net.stored[name], dtype=torch.bool) for name in net.partition.needed()
         }
         self._any = False
 

@@ -51,7 +51,7 @@ class Packnet(Isolated):
         """Every weight is free."""
         kind = torch.uint8 if self.context.tasks <= torch.iinfo(torch.uint8).max else torch.int16
         self.owner: Params = {
-            name: torch.full_like(net.stored[name], FREE, dtype=kind) for name in net.partition.prunable
+            name: torch.full_like(net.stored[name], FREE, dtype=kind) for name in net.partition.needed()
         }
         self.pruned = False  # whether the task that is being learnt has been pruned and is retrained
         super().attach(net)

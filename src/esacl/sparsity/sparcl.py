@@ -69,7 +69,7 @@ class Sparcl(SparsityStrategy):
     @torch.no_grad()
     def attach(self, net: Network) -> None:
         """The first mask: the largest initial weights of each layer. The others are 0 from now on."""
-        self._weights = {name: net.stored[name] for name in net.partition.prunable}
+        self._weights = {name: net.stored[name] for name in net.partition.needed()}
         self._masked = block_convolutions(net) if self.options.rule == "code" else net.partition.prunable
         sizes = {name: self._weights[name].numel() for name in self._masked}
         self._base = even_counts(sizes, 1 - self.options.level)

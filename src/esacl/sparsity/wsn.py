@@ -39,7 +39,7 @@ class Wsn(Isolated):
     def attach(self, net: Network) -> None:
         """Fresh scores, no mask."""
         self.scores: Params = {
-            name: torch.empty_like(net.stored[name], requires_grad=True) for name in net.partition.prunable
+            name: torch.empty_like(net.stored[name], requires_grad=True) for name in net.partition.needed()
         }
         self._draw(0)
         self.chosen: list[Params] = []  # masks of the finished tasks, packed
