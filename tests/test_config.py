@@ -217,3 +217,8 @@ def test_paths_and_whole_numbers_of_other_libraries_are_welcome() -> None:
 def test_a_table_given_as_a_value_is_refused_also_when_a_flag_belongs_into_it() -> None:
     with pytest.raises(ConfigError, match="'train' is a table of options, but 3 was given"):
         place_settings({"train": 3}, {"epochs": 2})
+
+
+def test_options_of_a_part_that_there_is_not_are_refused():
+    with pytest.raises(ConfigError, match=r"unknown part 'updat'.*'update'"):
+        Config().with_options(updat={"momentum": 0.8})

@@ -177,6 +177,9 @@ class Config:
         >>> Config.of(lr=0.01).with_options(update={"momentum": 0.8}).options
         {'update': {'lr': 0.01, 'momentum': 0.8}}
         """
+        for slot in options:
+            if slot not in SLOTS:
+                raise unknown_name("part", slot, SLOTS)
         merged = {slot: {**self.options.get(slot, {}), **given} for slot, given in options.items()}
         return replace(self, options={**self.options, **merged})
 

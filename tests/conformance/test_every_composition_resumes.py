@@ -3,7 +3,7 @@
 import torch
 
 from esacl.training.checkpoint import Checkpoints
-from esacl.training.events import StepDone
+from esacl.training.events import EpochDone, TaskDone
 from tests.builders import finish, same, weights
 from tests.conformance.build import build
 
@@ -11,11 +11,14 @@ from tests.conformance.build import build
 def test_it_resumes_at_every_boundary_to_the_same_bits_from_a_trainer_that_was_used_for_something_else(
     method, tmp_path
 ):
-    """The state goes through a file; the trainer that continues has other weights, memories and statistics."""
+    """Runs are saved after epochs and tasks.
+
+    The state goes through a file; the trainer that continues has other weights, memories and statistics.
+    """
     whole = build(method)
     saved = []
     for event in whole.run():
-        if not isinstance(event, StepDone):
+        if isinstance(event, EpochDone | TaskDone):
             checkpoints = Checkpoints(tmp_path / str(len(saved)))
             checkpoints.save(1, whole.state_dict())
             saved.append(checkpoints)
