@@ -7,7 +7,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Some virtual machines announce AMX and then stop the process at its first tile instruction (SIGILL in bf16 layers).
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
+import signal
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Of a background job the shell has interrupts ignored, and so would have every command that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("esacl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("esacl")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,3 +29,11 @@ def short_reports():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("esacl.runner.opened.write_report", lambda _, out: out.write_text("a page"))
         yield
+
+
+@pytest.fixture
+def whole_reports(monkeypatch):
+    """Runs in this process write their page, as they do elsewhere."""
+    from esacl.report import write_report
+
+    monkeypatch.setattr("esacl.runner.opened.write_report", write_report)

@@ -64,7 +64,7 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["events.jsonl", "000003.safetensors", "model.safetensors", "results.json", "report"])
 def test_a_full_disk_at_any_file_is_one_line_and_the_run_ends_the_same_once_there_is_room(
-    name, fails, whole, tmp_path, monkeypatch
+    name, fails, whole, whole_reports, tmp_path, monkeypatch
 ):
     place = tmp_path / "run"
     with monkeypatch.context() as disk:

@@ -1,6 +1,7 @@
 """The pages about networks of one's own and about watching runs tell the truth: all that they show runs in order."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def test_the_page_about_networks_of_ones_own_runs_as_one_session(tmp_path, monke
     monkeypatch.syspath_prepend(tmp_path)
     code = BLOCKS.findall((DOCS / "own-network.md").read_text(encoding="utf-8"))[0][1]
     (tmp_path / "mynets.py").write_text(code)
+    monkeypatch.delitem(sys.modules, "mynets", raising=False)  # that of another folder
     session("own-network.md", skip=1)
     told = capsys.readouterr().out
     assert "20.0% of the weights of esacl-der++ are in use" in told

@@ -190,6 +190,7 @@ def tiny():
 def test_code_is_found_in_the_current_folder_and_drawn_by_the_seed(name, tmp_path, monkeypatch):
     module = "nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU())"
     (tmp_path / "mynets.py").write_text(CODE.format(before="", made=module))
+    monkeypatch.delitem(sys.modules, "mynets", raising=False)
     monkeypatch.chdir(tmp_path)
     state = torch.get_rng_state()
     one, same_seed, other = load(name, 0), load(name, 0), load(name, 1)
