@@ -29,7 +29,7 @@ COSTS = {
     "der++": (17.92, 17.92, 6.56),
     "esacl-der++": (17.92, 17.92, 6.56),
     "sparcl-der++": (14.40, 3.36, 1.18),
-    "wsn": (6.56, 1.47, 1.47),
+    "wsn": (6.56, 3.17, 1.47),
 }
 # by the formula, measured, in %: same place
 CAPACITY = {"esacl": (20.0, 22), "packnet": (23.9, 27.5)}
