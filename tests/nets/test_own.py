@@ -165,7 +165,12 @@ def test_ewc_takes_other_networks_and_trying_them_costs_and_changes_nothing(kind
 
 
 def test_gpm_knows_the_layers_of_a_plain_net():
-    parts("gpm").attach(network(made(Plain)))
+    net = network(made(Plain))
+    gpm = parts("gpm").constraint
+    gpm.attach(net)
+    matrices = {name for name, value in net.stored.items() if value.dim() > 1}
+    assert set(gpm._layers(net)) == matrices
+    assert len(matrices) > 2, "hidden layers and the head"
 
 
 def test_a_single_example_that_cannot_be_normalised_is_told():
