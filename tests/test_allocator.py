@@ -7,32 +7,48 @@ import pytest
 
 from esacl.allocator import keep_freed_memory
 
-FAULTS = """
-import resource, sys
-import torch
-from esacl.config import MachineConfig
-from esacl.machine import machine
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-def step():
-    blocks = [torch.zeros(2_000_000) for _ in range(12)]
-    del blocks
-def count():
-    step(), step()
-    before = faults()
+COUNT = """
+def count(before):
+    import resource, torch
+    def faults():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    def step():
+        blocks = [torch.zeros(2_000_000) for _ in range(12)]
+        del blocks
+    for _ in range(before):
+        step()
+    counted = faults()
     for _ in range(5):
         step()
-    return faults() - before
-plain = count()
+    return faults() - counted
+"""
+OF_A_RUN = """
+from esacl.config import MachineConfig
+from esacl.machine import machine
+plain = count(2)
 with machine(MachineConfig(device="cpu", threads=1)):
-    print(plain, count())
+    print(plain, count(2))
+"""
+OF_A_WORKER = """
+import os
+from distributed import LocalCluster, Client
+from esacl.grid.cluster import connect
+given = dict(os.environ)
+with connect(1) as client:
+    kept = client.submit(count, 4).result()
+os.environ.clear()  # of what dask leaves in it
+os.environ.update(given)
+with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+    print(client.submit(count, 4).result(), kept)
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to keep memory")
-def test_a_run_does_not_ask_the_system_for_the_same_memory_at_every_step():
+@pytest.mark.parametrize("which", [OF_A_RUN, OF_A_WORKER], ids=["run", "worker of a grid"])
+def test_who_trains_does_not_ask_the_system_for_the_same_memory_at_every_step(which):
     given = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "LD_PRELOAD"))}
-    done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, env=given)
+    words = [sys.executable, "-c", COUNT + which]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=given)
     plain, kept = map(int, done.stdout.split())
     assert kept < plain / 10
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from esacl.allocator import ENVIRONMENT
 from esacl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 
 PATIENCE = 30
 """Seconds to wait for a scheduler."""
+
+SETTINGS = {
+    "distributed.worker.profile.enabled": False,  # of a page that nobody opens, a hundred times a second
+    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ENVIRONMENT.items()},
+}
+"""Of workers of this machine. Dask would have them give all freed memory back at once; who trains needs it again."""
 
 
 def check_installed() -> None:
@@ -34,6 +41,7 @@ def connect(jobs: int, scheduler: str | None = None) -> Iterator["Client"]:
             with _existing(scheduler) as client:
                 yield client
         else:
+            from dask import config
             from distributed import Client, LocalCluster
 
             local: dict[str, Any] = {
@@ -45,7 +53,7 @@ def connect(jobs: int, scheduler: str | None = None) -> Iterator["Client"]:
                 "silence_logs": logging.CRITICAL,
                 "preload": ["esacl.grid.deaf"],
             }
-            with LocalCluster(**local) as cluster, Client(cluster) as client:
+            with config.set(SETTINGS), LocalCluster(**local) as cluster, Client(cluster) as client:
                 yield client
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """Starts of a run in a row that bring nothing new before it is given up."""
 
-POLL = 0.1  # seconds between two looks into an empty mailbox
+POLL = (0.05, 1.0)
+"""Seconds between two looks into an empty mailbox: at first, and after a long silence. Looking is not free."""
 
 
 @dataclass(slots=True)
@@ -55,13 +56,17 @@ class Drive:
         try:
             for number, cell in enumerate(self._cells):
                 self._open[number] = _Open(cell, self._submit(number))
+            pause = POLL[0]
             while self._open:
                 messages = self._receive(mail)
                 for message in messages:
                     yield from self._take(message)
                 yield from self._look(silent=not messages)
-                if not messages:
-                    sleep(POLL)
+                if messages:
+                    pause = POLL[0]
+                else:
+                    sleep(pause)
+                    pause = min(2 * pause, POLL[1])
         finally:
             if self._client.status == "running":
                 self._client.cancel([run.future for run in self._open.values()])
