@@ -144,11 +144,14 @@ def test_a_failed_run_is_told_with_its_reason_and_the_others_go_on(grid, brief, 
     assert "1 of 2 runs failed" in told
     assert "0 of 1" in table
     assert (tmp_path / "out" / "er-batch_size-16" / "0" / "results.json").exists()
+    document = tmp_path / "out" / "table.md"
+    assert "## Failed\n\n- finetune, seed 0: " in document.read_text(encoding="utf-8")
     failed = read_study([tmp_path / "out"]).failures
     assert [name for name, _ in failed] == ["finetune, seed 0"]
     assert "/nowhere" in failed[0][1]
     assert grid(ONE)[0] == 0
     assert not read_study([tmp_path / "out"]).failures
+    assert "## Failed" not in document.read_text(encoding="utf-8")
 
 
 def test_what_no_user_can_cause_goes_into_a_log_beside_the_run(grid, brief, tmp_path, monkeypatch):

@@ -95,3 +95,8 @@ def missing(cells: Sequence[Cell], only: Sequence[str] = ()) -> list[Cell]:
         if name not in rows:
             raise unknown_name("row", name, rows)
     return [cell for cell in cells if cell.point.row in (only or rows) and cell.state() != "finished"]
+
+
+def failures(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """The runs whose last attempt failed, and why."""
+    return [(cell.name, reason) for cell in cells if (reason := cell.failure()) is not None]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from esacl.grid.plan import Cell
+from esacl.grid.plan import Cell, failures
 from esacl.grid.recipe import Recipe
 from esacl.grid.tables import RECIPE, found_lines, grid_lines, read_grid
 from esacl.report.sheet import Line
@@ -21,12 +21,7 @@ def is_study(place: Path) -> bool:
 def study_of(recipe: Recipe, cells: Sequence[Cell], lines: Sequence[Line]) -> Study:
     """What there is of a grid."""
     finished = sum(len(line.records) for line in lines)
-    return Study(recipe.title, recipe.about, lines, len(cells), finished, _failures(cells))
-
-
-def _failures(cells: Sequence[Cell]) -> list[tuple[str, str]]:
-    """The runs whose last attempt failed, and why."""
-    return [(cell.name, reason) for cell in cells if (reason := cell.failure()) is not None]
+    return Study(recipe.title, recipe.about, lines, len(cells), finished, failures(cells))
 
 
 def read_study(places: Sequence[Path]) -> Study:
@@ -38,13 +33,11 @@ def read_study(places: Sequence[Path]) -> Study:
     runs = sum(len(line.records) for line in lines)
     title = ", ".join(place.resolve().name for place in places)
     grids = [place for place in places if (place / RECIPE).is_file()]
-    failures = [
-        (f"{place.resolve().name}: {name}", reason)
-        for place in grids
-        for name, reason in _failures(read_grid(place)[1])
+    failed = [
+        (f"{place.resolve().name}: {name}", reason) for place in grids for name, reason in failures(read_grid(place)[1])
     ]
     about = "" if grids else _NO_PLAN
-    return Study(title, about, lines, max(runs, sum(line.wanted for line in lines)), runs, failures)
+    return Study(title, about, lines, max(runs, sum(line.wanted for line in lines)), runs, failed)
 
 
 _NO_PLAN = "These folders hold no grid.json, which says what was planned: the finished runs are shown."

@@ -7,7 +7,7 @@ from shlex import quote
 
 from esacl.errors import RunError
 from esacl.files import write_atomic
-from esacl.grid.plan import Cell, lay_out
+from esacl.grid.plan import Cell, failures, lay_out
 from esacl.grid.recipe import Point, Recipe
 from esacl.report import load_run
 from esacl.report.columns import NUMBERS
@@ -94,7 +94,10 @@ def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str)
     versions = sorted({f"{name} {record.versions[name]}" for record in records for name in record.versions})
     measured = f"Measured with `{command}` ({', '.join(versions)})."
     parts = [f"# {recipe.title}", recipe.about, as_markdown(sheets(lines)).strip()]
-    parts += [f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}", measured]
+    parts.append(f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}")
+    if failed := failures(cells):
+        parts.append("## Failed\n\n" + "\n".join(f"- {name}: {reason}" for name, reason in failed))
+    parts.append(measured)
     write_atomic(out / "table.md", "\n\n".join(part for part in parts if part) + "\n")
     write_atomic(out / "figures.csv", figures(cells))
     return lines
