@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-step bench-growth clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -42,6 +42,9 @@ bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, 
 
 study-%: $(VENV)/.dev ## train recipes/SIZE/NAME.toml, as far as it is missing, and tabulate it: make study-digits-main
 	$(BIN)/esacl grid recipes/$(call place,$*).toml --out runs/studies/$(call place,$*)
+
+bench-methods: $(VENV)/.dev ## measure what a step of every method costs against one of fine-tuning
+	$(BIN)/python benchmarks/methods.py
 
 bench-step: $(VENV)/.dev ## measure what a step of EsaCL costs against dense SGD and full SAM
 	$(BIN)/python benchmarks/step_cost.py

@@ -11,8 +11,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from rich.progress import track
-from synthetic import random_stream, seconds_of, steps_of, trainer_of
+from synthetic import in_alternation, random_stream, trainer_of
 
 from esacl.training.step import apply_constraints, remembered_values
 from esacl.training.trainer import Trainer
@@ -61,17 +60,8 @@ def main() -> None:
     given = parser.parse_args()
     stream = random_stream([320, 32 * (given.rounds + 1) * given.steps])
     trainers = {name: trainer_of(stream, method, 1, settings) for name, (method, settings) in FORMS.items()}
-    steps = {name: steps_of(trainer, 1) for name, trainer in trainers.items()}
-    for each in track(list(steps.values()), description="first task"):
-        seconds_of(each, given.steps)
-    counted = {name: trainer.net.meter.executed_macs["train"] for name, trainer in trainers.items()}
-    rounds = [
-        {name: median(seconds_of(each, given.steps)) for name, each in steps.items()}
-        for _ in track(range(given.rounds), description="measuring")
-    ]
+    rounds, executed = in_alternation(trainers, 1, given.rounds, given.steps)
     base = "der++, dense SGD"
-    done = given.rounds * given.steps
-    executed = {name: (t.net.meter.executed_macs["train"] - counted[name]) / done for name, t in trainers.items()}
     print(f"one step, small ResNet (width 16), batch 32 + 64 replayed, {torch.get_num_threads()} threads")
     print(f"{'':42}     ms   ratio (rounds)         MMAC  ratio   update")
     for name, trainer in trainers.items():

@@ -1,11 +1,14 @@
 """What the benchmarks share: random images (the work is the same as with real ones), trainers on them, and clocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from time import perf_counter
 from typing import Any
 
 import torch
+from rich.progress import track
 
+from esacl.allocator import keep_freed_memory
 from esacl.config import Config
 from esacl.nets import Network, build_model
 from esacl.recipes import build_parts, resolve
@@ -61,3 +64,23 @@ def seconds_of(steps: Iterator[None], count: int) -> list[float]:
         next(steps)
         seconds.append(perf_counter() - began)
     return seconds
+
+
+def in_alternation(
+    trainers: Mapping[str, Trainer], stage: int, rounds: int, count: int
+) -> tuple[list[dict[str, float]], dict[str, float]]:
+    """Seconds of a step of each trainer in each round, and the multiply-adds that a step executes."""
+    keep_freed_memory()  # as every run does
+    steps = {name: steps_of(trainer, stage) for name, trainer in trainers.items()}
+    for each in track(list(steps.values()), description="up to the task"):
+        seconds_of(each, count)
+    before = {name: trainer.net.meter.executed_macs["train"] for name, trainer in trainers.items()}
+    seconds = [
+        {name: median(seconds_of(each, count)) for name, each in steps.items()}
+        for _ in track(range(rounds), description="measuring")
+    ]
+    executed = {
+        name: (trainer.net.meter.executed_macs["train"] - before[name]) / (rounds * count)
+        for name, trainer in trainers.items()
+    }
+    return seconds, executed
