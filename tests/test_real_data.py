@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from esacl import Config, run
-from esacl.config import StreamConfig, TrainConfig
+from esacl.config import NetConfig, StreamConfig, TrainConfig
 from esacl.streams.locate import find
 from esacl.streams.official import official
 
@@ -21,7 +21,8 @@ def test_one_epoch_of_er_runs(stream, tmp_path):
     if find(official(stream), Path(DATA)) is None:
         pytest.skip(f"{stream} is not in {DATA}")
     limit, tasks = STREAMS[stream]
-    settings = Config("er", stream=StreamConfig(stream, limit_per_class=limit), train=TrainConfig(epochs=1))
+    images = StreamConfig(stream, limit_per_class=limit)
+    settings = Config("er", stream=images, net=NetConfig(width=4), train=TrainConfig(epochs=1))
     results = run(settings, tmp_path / "run")
     assert results.tasks == tasks
     assert [len(row) for row in results.matrix["class_il"]] == [tasks] * tasks
