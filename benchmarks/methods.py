@@ -1,8 +1,10 @@
 """What a step of every method costs against one of fine-tuning, in one run.
 
 All methods train the small ResNet with their defaults on the same random 32×32 images in the second task, in the same
-process and in alternation. What is done once a task (Fisher, bases, exemplars, pruning, readouts) is not in a step, nor
-is that some methods take more steps: PackNet retrains, iCaRL adds its exemplars to the epoch. Run: make bench-methods
+process and in alternation. What is done once a task or epoch (Fisher, bases, exemplars, pruning, readouts, what SparCL
+thinks of its memory) is not in a step, nor is that some methods take more steps (PackNet retrains, iCaRL and CO2L add
+their memory to the epoch) and SparCL ever fewer. GPM closes more directions for noise than for images, so that its
+figure is too high. Run: make bench-methods
 """
 
 import argparse

@@ -37,6 +37,7 @@ def random_stream(sizes: Sequence[int]) -> Stream:
 
 def trainer_of(stream: Stream, method: str, epochs: int, settings: Mapping[str, Any]) -> Trainer:
     """A trainer of a method with the small ResNet; `settings` are tables of options."""
+    keep_freed_memory()  # as every run does
     plain = {"method": method, "net": {"backbone": "resnet10"}, "train": {"epochs": epochs}}
     config = resolve(Config.from_mapping({**plain, **settings}), stream)
     device = torch.device("cpu")
@@ -70,7 +71,6 @@ def in_alternation(
     trainers: Mapping[str, Trainer], stage: int, rounds: int, count: int
 ) -> tuple[list[dict[str, float]], dict[str, float]]:
     """Seconds of a step of each trainer in each round, and the multiply-adds that a step executes."""
-    keep_freed_memory()  # as every run does
     steps = {name: steps_of(trainer, stage) for name, trainer in trainers.items()}
     for each in track(list(steps.values()), description="up to the task"):
         seconds_of(each, count)

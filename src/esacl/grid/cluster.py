@@ -1,6 +1,7 @@
 """Where a grid computes: worker processes of this machine, or a dask cluster that is already there."""
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ PATIENCE = 30
 """Seconds to wait for a scheduler."""
 
 SETTINGS = {
-    "distributed.worker.profile.enabled": False,  # of a page that nobody opens, a hundred times a second
+    "distributed.worker.profile.enabled": False,  # stacks sampled a hundred times a second for a page nobody opens
     **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ENVIRONMENT.items()},
 }
 """Of workers of this machine. Dask would have them give all freed memory back at once; who trains needs it again."""
@@ -53,7 +54,7 @@ def connect(jobs: int, scheduler: str | None = None) -> Iterator["Client"]:
                 "silence_logs": logging.CRITICAL,
                 "preload": ["esacl.grid.deaf"],
             }
-            with config.set(SETTINGS), LocalCluster(**local) as cluster, Client(cluster) as client:
+            with _environment(), config.set(SETTINGS), LocalCluster(**local) as cluster, Client(cluster) as client:
                 yield client
 
 
@@ -70,6 +71,18 @@ def _existing(scheduler: str) -> "Client":
             f"no dask scheduler answers at --scheduler {scheduler!r} ({error or 'no answer'}). Give its address as "
             f"`dask scheduler` prints it, such as tcp://host:8786, or its scheduler file (.json)."
         ) from None
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What dask sets for workers, it sets in this process too: for no longer than they are there."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager

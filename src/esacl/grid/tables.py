@@ -96,7 +96,7 @@ def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str)
     parts = [f"# {recipe.title}", recipe.about, as_markdown(sheets(lines)).strip()]
     parts.append(f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}")
     if failed := failures(cells):
-        parts.append("## Failed\n\n" + "\n".join(f"- {name}: {reason}" for name, reason in failed))
+        parts.append("## Failed\n\n" + "\n".join(f"- {name}: {' '.join(why.split())}" for name, why in failed))
     parts.append(measured)
     write_atomic(out / "table.md", "\n\n".join(part for part in parts if part) + "\n")
     write_atomic(out / "figures.csv", figures(cells))
