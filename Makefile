@@ -17,8 +17,10 @@ demo: $(VENV)/.runtime ## train EsaCL on the embedded stream in under a minute a
 	$(BIN)/esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --epochs 10 --buffer 50 \
 		--out runs/demo --overwrite
 
+# In the order of their names: otherwise modules of few tests, some of which are the longest, come last.
 test: $(VENV)/.dev ## run every test, with coverage, on up to four cores
-	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses auto --maxprocesses 4 --dist loadscope
+	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses auto --maxprocesses 4 --dist loadscope \
+		--no-loadscope-reorder
 
 lint: $(VENV)/.dev ## style and types
 	$(BIN)/ruff check .
