@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+import pytest
 import torch
 
 from esacl.objectives.base import Objective
@@ -12,6 +13,8 @@ from esacl.training.events import StepDone
 from tests.builders import finish, same, weights
 from tests.conformance.build import build, trained
 from tests.conformance.toys import COMPOSITIONS
+
+pytestmark = pytest.mark.no_cover  # repeats what other tests cover, and counting lines is a third of its time
 
 
 def global_generators():
@@ -28,13 +31,12 @@ def test_it_learns_the_task_it_is_taught(method):
 def test_the_same_seed_gives_the_same_bits_whatever_global_generators_do_and_another_seed_does_not(method):
     torch.manual_seed(1), np.random.seed(1), random.seed(1)  # noqa: NPY002
     before = global_generators()
-    first, again, other = trained(method), finish(build(method)), finish(build(method, seed=1))
+    again, other = finish(build(method)), finish(build(method, seed=1))
     assert global_generators() == before
     torch.manual_seed(2), np.random.seed(2), random.seed(2)  # noqa: NPY002
-    poisoned = finish(build(method))
+    first = trained(method)  # with these generators, or with whatever another test left
     assert same(weights(first.net), weights(again.net))
-    assert same(weights(first.net), weights(poisoned.net))
-    assert first.rows == again.rows == poisoned.rows
+    assert first.rows == again.rows
     assert not same(weights(first.net), weights(other.net))
 
 

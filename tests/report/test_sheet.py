@@ -5,6 +5,7 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from esacl.cli import main
@@ -139,7 +140,8 @@ def test_an_ablation_is_beside_the_table_of_the_method_that_it_is_of(tmp_path, m
     assert f"{100 * float(rows[0][key]):.1f}" == whole.split()[0]
 
 
-def test_figures_of_the_same_stream_with_other_numbers_of_tasks_have_names_of_their_own(tmp_path):
+def test_figures_of_the_same_stream_with_other_numbers_of_tasks_have_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(Figure, "savefig", lambda _, buffer, **__: buffer.write(b"a drawing"))
     for tasks in (2, 3):
         write(tmp_path / f"{tasks}", "er", 0, stream="split-digits", tasks=tasks)
     unfinished = Line("er, lr 0.1", (), 1, "split-digits", "test")

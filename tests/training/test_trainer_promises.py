@@ -1,9 +1,7 @@
-import random
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +11,6 @@ from esacl.errors import RunError
 from esacl.nets import Network, build_model
 from esacl.objectives.base import Objective
 from esacl.options import NoOptions
-from esacl.recipes import METHODS
 from esacl.sparsity.base import SparsityStrategy
 from esacl.streams.base import Task
 from esacl.training.events import EpochDone
@@ -28,31 +25,6 @@ def test_divergence_is_an_error_that_names_the_learning_rate_and_the_place(lr: f
     with pytest.raises(RunError, match=r"training diverged: the loss of task 1, epoch \d is (nan|inf)") as error:
         finish(training)
     assert f"Use a smaller --lr than {lr:g}." in str(error.value)
-
-
-def poison(number: int) -> tuple[Tensor, Any, Any]:
-    torch.manual_seed(number)
-    np.random.seed(number)  # noqa: NPY002
-    random.seed(number)
-    return torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_training_neither_reads_nor_moves_the_global_generators(method: str) -> None:
-    of = stream(augment=True)
-    of = of.joint() if method == "mtl" else of
-    results = []
-    for number in (1, 2):
-        before = poison(number)
-        results.append(finish(trainer(method, of=of, net=NetConfig("cnn", 4))))
-        assert torch.equal(torch.get_rng_state(), before[0])
-        state = np.random.get_state()  # noqa: NPY002
-        assert (state[1] == before[1][1]).all()
-        assert state[2:] == before[1][2:]
-        assert random.getstate() == before[2]
-    one, other = results
-    assert same(weights(one.net), weights(other.net))
-    assert one.rows == other.rows
 
 
 def test_another_seed_gives_another_result() -> None:
