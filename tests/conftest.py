@@ -8,6 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("esacl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("esacl")
+
+# Counting lines takes up to as long again as what is counted; these take long and run what shorter tests cover.
+HERE = Path(__file__).parent
+UNCOUNTED = (
+    "claims/",
+    "cli/test_first_minutes",
+    "conformance/",
+    "deploy/test_exports",
+    "estimator/test_saving",
+    "grid/test_dead_workers",
+    "report/test_html",
+    "selection/test_ranked_cost",
+    "site/",
+    "sparsity/test_isolation",
+    "sparsity/test_pruned_runs",
+    "sparsity/test_pruning",
+    "sparsity/test_sparcl_runs",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of which the lines are not counted."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix().startswith(UNCOUNTED):
+            item.add_marker("no_cover")
 
 
 @pytest.fixture(scope="session", autouse=True)

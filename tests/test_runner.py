@@ -132,9 +132,13 @@ def test_the_package_imports_without_torch_and_names_what_it_lacks():
     assert "module 'esacl' has no attribute 'nothing'" in done.stderr
 
 
-def test_the_module_is_the_command_line():
-    done = subprocess.run([sys.executable, "-m", "esacl", "--version"], capture_output=True, text=True, check=False)
+def test_the_module_is_the_command_line_and_starts_without_what_few_commands_need():
+    words = [sys.executable, "-X", "importtime", "-m", "esacl", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == esacl.__version__
+    imported = {line.rsplit("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "torch" in imported
+    assert imported.isdisjoint({"sklearn", "scipy", "distributed", "onnx", "onnxruntime", "tensorboard"})
 
 
 def test_a_method_that_the_stream_does_not_suit_is_refused_before_anything_is_touched(stream, tmp_path):

@@ -12,8 +12,6 @@ import pytest
 
 from esacl import Config, run
 
-pytestmark = pytest.mark.no_cover  # repeats what other tests cover, and counting lines is a third of its time
-
 FULL = {"method": "esacl-der++", "buffer": 50, "rho": 0.05}
 ROWS = {
     "finetune": {"method": "finetune"},

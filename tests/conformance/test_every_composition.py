@@ -3,7 +3,6 @@
 import random
 
 import numpy as np
-import pytest
 import torch
 
 from esacl.objectives.base import Objective
@@ -13,8 +12,6 @@ from esacl.training.events import StepDone
 from tests.builders import finish, same, weights
 from tests.conformance.build import build, trained
 from tests.conformance.toys import COMPOSITIONS
-
-pytestmark = pytest.mark.no_cover  # repeats what other tests cover, and counting lines is a third of its time
 
 
 def global_generators():

@@ -1,12 +1,9 @@
 """Every method goes on after an interruption as if there had been none."""
 
-import pytest
 import torch
 
 from tests.conformance.build import build
 from tests.resuming import assert_resumes
-
-pytestmark = pytest.mark.no_cover  # repeats what other tests cover, and counting lines is a third of its time
 
 
 def test_it_resumes_at_every_boundary_to_the_same_bits_from_a_trainer_that_was_used_for_something_else(

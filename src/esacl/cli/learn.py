@@ -1,7 +1,7 @@
 """`esacl learn`: a saved model learns the images of a folder, as one more task."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
@@ -13,9 +13,11 @@ from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
 from esacl.deploy.learning import SIZE, Lesson, lesson, open_classifier
 from esacl.errors import ConfigError
-from esacl.estimator import ContinualClassifier
 from esacl.estimator.settings import settings
 from esacl.files import check_place
+
+if TYPE_CHECKING:
+    from esacl.estimator import ContinualClassifier
 
 TEXT = Console()
 NEW = Group("For a new model only", sort_key=1)
@@ -66,6 +68,8 @@ def learn_command(
     check_place(place, "model")
     given = {name: value for name, value in fresh.items() if value is not None}
     if opened is None:
+        from esacl.estimator import ContinualClassifier  # slow to import
+
         learner = ContinualClassifier(str(method), channels="first", backbone=backbone or "auto", **given)
     else:
         _check_none_given({**given, **({} if image_size is None else {"image_size": image_size})})
@@ -105,7 +109,7 @@ def _classes(count: int, kind: str = "") -> str:
     return f"{count} {kind}class{'' if count == 1 else 'es'}"
 
 
-def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place: Path) -> None:
+def _tell(learner: "ContinualClassifier", taught: Lesson, before: set[Any], place: Path) -> None:
     seen = sorted(set(taught.y.tolist()))
     new = [name for name in seen if name not in before]
     kinds = _classes(len(new), "new ") + (f" and {len(seen) - len(new)} known before" if len(seen) > len(new) else "")

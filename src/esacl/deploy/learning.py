@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,12 @@ import numpy.typing as npt
 from esacl.deploy.opening import form_of
 from esacl.deploy.pictures import to_channels
 from esacl.errors import CheckpointError, ConfigError, InputError
-from esacl.estimator import ContinualClassifier
 from esacl.estimator.storage import FORM, read
 from esacl.streams.folder import read_task, warn_of_twins
 from esacl.streams.images import Progress
+
+if TYPE_CHECKING:
+    from esacl.estimator import ContinualClassifier
 
 SIZE = 32  # pixels of an image, where a new model is not told another
 
@@ -27,7 +29,7 @@ class Lesson:
     broken: dict[Path, str]
 
 
-def open_classifier(path: Path, method: str | None, backbone: str | None = None) -> ContinualClassifier | None:
+def open_classifier(path: Path, method: str | None, backbone: str | None = None) -> "ContinualClassifier | None":
     """The classifier in a file, to be taught more; None where there is no file and a method to start anew with."""
     if path.is_dir():
         raise CheckpointError(
@@ -52,6 +54,8 @@ def open_classifier(path: Path, method: str | None, backbone: str | None = None)
             f"{str(path)!r} is not a saved classifier: it holds weights, but not what a model needs to go on learning. "
             f"Give a file of ContinualClassifier.save or `esacl learn`."
         )
+    from esacl.estimator import ContinualClassifier  # slow to import
+
     return ContinualClassifier.load(path, backbone)
 
 
