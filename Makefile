@@ -11,15 +11,15 @@ place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/%/NAME/; s/^([a-zA-Z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/%/NAME/; s/^([a-zA-Z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 demo: $(VENV)/.runtime ## train EsaCL on the embedded stream in under a minute and print where the report is
 	$(BIN)/esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --epochs 10 --buffer 50 \
 		--out runs/demo --overwrite
 
 # In the order of their names: otherwise modules of few tests, some of which are the longest, come last.
-test: $(VENV)/.dev ## run every test, with coverage, on up to four cores
-	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses auto --maxprocesses 4 --dist loadscope \
+test: $(VENV)/.dev ## run every test, on up to four cores; COVER=yes also counts which lines they run
+	$(BIN)/python -m pytest $(if $(COVER),--cov --cov-report=term) --numprocesses auto --maxprocesses 4 --dist loadscope \
 		--no-loadscope-reorder
 
 lint: $(VENV)/.dev ## style and types

@@ -18,6 +18,7 @@ from esacl.grid.drive import ATTEMPTS, Drive, _Open
 from esacl.grid.news import Failed, Finished, Noted, Progressed
 from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
+from tests.forks import start_server
 
 RECIPE = """
 methods = ["er"]
@@ -50,11 +51,16 @@ def cells(recipe, tmp_path):
 
 @pytest.fixture(scope="module")
 def processes():
-    """A cluster of two worker processes, each of which is started again when it dies."""
+    """A cluster of two worker processes, started again when they die, by a server that has imported all."""
+    from dask import config
     from distributed import LocalCluster
 
+    start_server()  # before dask would, with less in it
     options = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL, "memory_limit": 0}
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **options) as running:
+    with (
+        config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **options) as running,
+    ):
         yield running
 
 

@@ -9,9 +9,9 @@ from esacl.nets.partition import overall_density
 from esacl.sparsity.masks import encode
 
 
-@given(st.dictionaries(st.text(), st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1))
-def test_overall_density_is_the_share_of_non_zero_weights_counted_together(layers: dict[str, tuple[int, int]]) -> None:
-    counted = {name: (min(kept, size), size) for name, (kept, size) in layers.items()}
+@given(st.dictionaries(st.integers(), st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1))
+def test_overall_density_is_the_share_of_non_zero_weights_counted_together(layers: dict[int, tuple[int, int]]) -> None:
+    counted = {f"layer {number}": (min(kept, size), size) for number, (kept, size) in layers.items()}
     found = overall_density(
         {name: kept / size for name, (kept, size) in counted.items()}, {n: s for n, (_, s) in counted.items()}
     )

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from esacl.options import NoOptions
 from esacl.part import Part
 from esacl.sparsity.base import DenseOptions, SparsityStrategy
 from esacl.training import step as module
+from esacl.training.events import StepDone
 from esacl.training.parts import Parts
 from esacl.training.step import memory_gradients, remembered_values, train_step
 from esacl.types import Batch, Outputs, Params
@@ -108,6 +110,20 @@ def test_only_the_watched_parameters_are_remembered() -> None:
     for name, value in remembered.items():
         assert torch.equal(value, net.stored[name])
         assert value.data_ptr() != net.stored[name].data_ptr()
+
+
+@pytest.mark.parametrize("polytope", [True, False])
+def test_what_the_optimiser_leaves_alone_by_itself_is_remembered_only_where_something_else_may_move_it(
+    polytope: bool,
+) -> None:
+    training = trainer("esacl", {"sparsity": {"polytope": polytope}})
+    net, composed = training.net, training.parts
+    next(event for event in training.run() if isinstance(event, StepDone) and event.task == 1)
+    frozen = composed.sparsity.frozen().keys()
+    assert len(frozen) == 2
+    assert remembered_values(net, composed).keys() == (set() if polytope else frozen)
+    projecting = replace(composed, constraint=FreezingConstraint(NoOptions(), context()))
+    assert remembered_values(net, projecting).keys() == {*frozen, FROZEN, "backbone.second.bias"}
 
 
 def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remember() -> None:

@@ -117,13 +117,18 @@ class FrankWolfe(torch.optim.Optimizer):
                 loss = closure()
         for group in self.param_groups:
             params = [param for param in group["params"] if param.grad is not None and self._free[param]]
+            if not params:
+                continue
             if not group["polytope"]:
                 self._descend(params, group)
-            elif group["scope"] == "layer":
-                for param in params:
-                    self._approach([param], group)
-            elif params:
-                self._approach(params, group)
+                continue
+            vectors = [[param] for param in params] if group["scope"] == "layer" else [params]
+            for vector in vectors:
+                if not all(self._begun(param) for param in vector):
+                    self._begin(vector, group)
+            self._look_back(params, group)
+            for vector in vectors:
+                self._approach(vector, group)
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -150,19 +155,21 @@ class FrankWolfe(torch.optim.Optimizer):
     def _begun(self, param: Tensor) -> bool:
         return "radius" in self.state.get(param, {})
 
+    def _look_back(self, params: list[Tensor], group: Mapping[str, Any]) -> None:
+        """Momentum: an average of the gradients, or their sum (Eq. 15)."""
+        momenta = [self.state[param]["momentum_buffer"] for param in params]
+        if group["momentum_mode"] == "average":
+            torch._foreach_lerp_(momenta, _gradients(params), 1 - group["momentum"])
+        else:
+            torch._foreach_add_(momenta, _gradients(params))
+        # What has no direction is in no vertex: cheaper than masks at every turn.
+        partly = [param for param in params if param in self._movable]
+        if partly:
+            momenta = [self.state[param]["momentum_buffer"] for param in partly]
+            torch._foreach_mul_(momenta, [self._movable[param] for param in partly])
+
     def _approach(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """One Frank-Wolfe step of the vector that the parameters form together."""
-        if not all(self._begun(param) for param in params):
-            self._begin(params, group)
-        for param in params:
-            assert param.grad is not None
-            momentum = self.state[param]["momentum_buffer"]
-            if group["momentum_mode"] == "average":
-                momentum.lerp_(param.grad, 1 - group["momentum"])
-            else:
-                momentum.add_(param.grad)
-            if param in self._movable:  # what has no direction is in no vertex: cheaper than masks at every turn
-                momentum.mul_(self._movable[param])
         theta = _joined(params, params)
         movable = self._joined_masks(params)
         direction = _joined([self.state[param]["momentum_buffer"] for param in params], params)
@@ -223,22 +230,26 @@ class FrankWolfe(torch.optim.Optimizer):
 
     def _descend(self, params: list[Tensor], group: Mapping[str, Any]) -> None:
         """SGD with momentum and weight decay."""
-        for param in params:
-            assert param.grad is not None
-            gradient = param.grad
-            if group["weight_decay"]:
-                gradient = gradient.add(param, alpha=group["weight_decay"])
-            if group["momentum"]:
-                state = self.state[param]
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = gradient.clone()
-                else:
-                    state["momentum_buffer"].mul_(group["momentum"]).add_(gradient)
-                gradient = state["momentum_buffer"]
-            before = param.clone() if param in self._frozen else None
-            param.add_(gradient, alpha=-group["lr"])
-            if before is not None:
-                param.copy_(torch.where(self._frozen[param], before, param))
+        directions = _gradients(params)
+        if group["weight_decay"]:
+            directions = list(torch._foreach_add(directions, params, alpha=group["weight_decay"]))
+        if group["momentum"]:
+            for param in params:
+                if not self.state[param]:
+                    self.state[param]["momentum_buffer"] = torch.zeros_like(param)
+            momenta = [self.state[param]["momentum_buffer"] for param in params]
+            torch._foreach_mul_(momenta, group["momentum"])
+            torch._foreach_add_(momenta, directions)
+            directions = momenta
+        before = {param: param.clone() for param in params if param in self._frozen}
+        torch._foreach_add_(params, directions, alpha=-group["lr"])
+        for param, value in before.items():
+            param.copy_(torch.where(self._frozen[param], value, param))
+
+
+def _gradients(params: list[Tensor]) -> list[Tensor]:
+    """Of parameters that have one."""
+    return [param.grad for param in params if param.grad is not None]
 
 
 def _vector(tensor: Tensor, param: Tensor) -> Tensor:

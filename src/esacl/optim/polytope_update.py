@@ -47,6 +47,7 @@ class PolytopeUpdate(UpdateRule):
     """
 
     Options: ClassVar[type[Any]] = PolytopeOptions
+    leaves_frozen = True
     rates: ClassVar[dict[str, float]] = {"mlp": 0.01, "cnn": 0.03, "resnet10": 0.03, "resnet18": 0.03}
     shares: ClassVar[dict[str, float]] = {"mlp": 0.05, "cnn": 0.01, "resnet10": 0.01, "resnet18": 0.01}
     radii: ClassVar[dict[str, float]] = {"mlp": 0.35, "cnn": 2.0, "resnet10": 2.0, "resnet18": 2.0}

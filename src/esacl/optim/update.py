@@ -27,6 +27,7 @@ class UpdateRule(Part):
     """Stochastic gradient descent with momentum; the optimiser is new for every phase of a task."""
 
     Options: ClassVar[type[Any]] = SgdOptions
+    leaves_frozen: ClassVar[bool] = False  # whether its optimiser by itself leaves frozen coordinates as they are
     rates: ClassVar[dict[str, float]] = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
 
     @classmethod

@@ -54,7 +54,10 @@ class SparsityStrategy(Part):
         return params
 
     def frozen(self) -> Params:
-        """Which coordinates of which parameters may not move, as masks: update rules choose among the others."""
+        """Which coordinates of which parameters may not move, as masks: update rules choose among the others.
+
+        Where the update rule leaves them alone by itself, nobody asks `constrain` about these parameters.
+        """
         return {}
 
     def constrained(self) -> Collection[str]:

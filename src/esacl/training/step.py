@@ -30,8 +30,10 @@ def train_step(net: Network, parts: Parts, optimizer: torch.optim.Optimizer, bat
 
 def remembered_values(net: Network, parts: Parts) -> Params:
     """Copies of the parameters that a constraint watches; nothing where none is active."""
-    watched = {*parts.constraint.constrained(), *parts.sparsity.constrained()}
-    return {name: net.stored[name].detach().clone() for name in watched}
+    projected, held = parts.constraint.constrained(), {*parts.sparsity.constrained()}
+    if parts.update.leaves_frozen and not projected:
+        held -= parts.sparsity.frozen().keys()
+    return {name: net.stored[name].detach().clone() for name in {*projected, *held}}
 
 
 @torch.no_grad()
