@@ -52,7 +52,7 @@ def test_every_option_that_the_page_of_esacl_names_is_one_and_has_the_default_it
     assert len(rows) >= 12
     for slot, name, shown in rows:
         part = method.part(slot)
-        default = helps(part.Options)[name][0]
+        default = helps(part.Options)[name].default
         suited = [part.defaults(backbone, asdict(part.Options())).get(name) for backbone in BACKBONES]
         texts = [str(default).lower(), f"{default:g}" if isinstance(default, float) else ""]
         if default is None:

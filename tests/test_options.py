@@ -1,12 +1,12 @@
 from dataclasses import dataclass, fields
 from math import inf, nan
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import pytest
 
 from esacl.config import MachineConfig, NetConfig, StreamConfig, TrainConfig, _Top
 from esacl.errors import ConfigError
-from esacl.options import NoOptions, helps, option, parse
+from esacl.options import NoOptions, describe, helps, option, parse
 from esacl.recipes import DEFAULT_PARTS, METHODS
 
 
@@ -113,7 +113,8 @@ def test_a_part_without_options_takes_none() -> None:
 def test_helps_tells_default_and_help_line_of_each_option() -> None:
     told = helps(Sample)
     assert list(told) == [f.name for f in fields(Sample)]
-    assert told["count"] == (3, "a count")
+    assert told["count"][:2] == (3, "a count")
+    assert told["kind"].allowed == describe(get_type_hints(Sample)["kind"], {})
 
 
 PARTS = {part for row in METHODS.values() for part in row.parts.values()} | set(DEFAULT_PARTS.values())

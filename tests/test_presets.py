@@ -109,7 +109,8 @@ def test_every_method_takes_what_it_has_a_use_for(method: str, name: str, preset
     run = resolve(Config.of(method=method, stream=name, preset=preset), LARGE)
     for slot, table in settings_of(preset, name).items():
         if slot in SLOTS:
-            useful = {key for key in METHODS[method].options(slot) if (slot, key) not in OWN.get(method, ())}
+            own = {*OWN.get(method, ()), *([] if method.startswith("esacl") else [("update", "schedule")])}
+            useful = {key for key in METHODS[method].options(slot) if (slot, key) not in own}
             used = {key: value for key, value in table.items() if key in useful}
             assert {key: run.options[slot][key] for key in used} == used
     assert resolve(run, LARGE) == run
@@ -172,3 +173,11 @@ def test_the_paper_s_rate_of_sgd_is_not_given_to_other_rules_but_one_that_is_giv
 ) -> None:
     assert resolved(method).options["update"]["lr"] == rate
     assert resolved(method, update={"lr": 0.01}).options["update"]["lr"] == 0.01
+
+
+@pytest.mark.parametrize("method", ["er", "sparcl-der++", "packnet", "wsn", "la-maml"])
+def test_the_constant_step_of_frank_wolfe_is_not_given_to_other_methods_but_one_that_is_given_counts(
+    method: str,
+) -> None:
+    assert resolved(method).options["update"]["schedule"] == "cosine"
+    assert resolved(method, update={"schedule": "constant"}).options["update"]["schedule"] == "constant"

@@ -5,7 +5,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from math import isfinite
 from sys import float_info
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from esacl.errors import ConfigError, unknown_name
 
@@ -70,10 +70,21 @@ def describe(hint: Any, bounds: Mapping[str, Any]) -> str:
     return ", or ".join(parts)
 
 
-def helps(kind: Any) -> dict[str, tuple[Any, str]]:
-    """Default and help line of each option of a dataclass."""
+class Told(NamedTuple):
+    """What is told of an option."""
+
+    default: Any
+    help: str
+    allowed: str
+
+
+def helps(kind: Any) -> dict[str, Told]:
+    """What is told of each option of a dataclass."""
+    hints = get_type_hints(kind)
     return {
-        f.name: (None if f.default is MISSING else f.default, f.metadata["help"])
+        f.name: Told(
+            None if f.default is MISSING else f.default, f.metadata["help"], describe(hints[f.name], f.metadata)
+        )
         for f in fields(kind)
         if "help" in f.metadata
     }

@@ -63,6 +63,8 @@ def with_preset(preset: str, stream: str, method: str, given: Mapping[str, Any])
     under = settings_of(preset, stream)
     for slot, name in OWN.get(method, ()):
         del under[slot][name]
+    if method.partition("-")[0] != "esacl":  # the constant step is one of Frank-Wolfe
+        del under["update"]["schedule"]
     tables = {name: {**under[name], **given.get(name, {})} for name in under}
     for slot, name, other in OTHER_FORMS:
         if other in given.get(slot, {}) and name not in given[slot]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from esacl.config import SHORT_NAMES, SLOTS, Config
 from esacl.errors import ConfigError, unknown_name
@@ -163,9 +163,22 @@ def method(name: str) -> Method:
     if name not in METHODS:
         above, _, base = name.partition("-")
         if above in ON_BASES and base in METHODS:
-            combine(name, ON_BASES[above], METHODS[base])  # says why where the two cannot be combined
+            _explain(above, base)
         raise unknown_name("method", name, METHODS, "`esacl methods` describes them.")
     return METHODS[name]
+
+
+def _explain(above: str, base: str) -> NoReturn:
+    """Why there is no method of two names."""
+    there = ", ".join(name for name in METHODS if name.startswith(f"{above}-"))
+    try:
+        combine(f"{above}-{base}", ON_BASES[above], METHODS[base])
+    except ConfigError as error:
+        raise ConfigError(f"{above} and {base} cannot be combined: {error} There are {there}.") from None
+    raise ConfigError(
+        f"{above} and {base} would fit together, but nobody has tried: '{above}-{base}' is no method here. "
+        f"There are {there}."
+    )
 
 
 def check_settings(config: Config) -> dict[str, dict[str, Any]]:

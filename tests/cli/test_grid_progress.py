@@ -29,6 +29,12 @@ def told(cells, terminal):
     return text.getvalue()
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_names_are_text_wherever_they_stand(tmp_path, terminal):
+    cell = Cell(Point("er [/b] {x} [red]", {}, {}), 0, write_run(tmp_path / "0", results()))
+    assert "er [/b] {x} [red], seed 0" in told([cell, cell], terminal)
+
+
 def test_lines_tell_what_ended_and_how_long_the_rest_takes(cells, monkeypatch):
     clock = iter([0.0, 3.0, 3.0])
     monkeypatch.setattr("esacl.cli.grid_progress.monotonic", lambda: next(clock))

@@ -32,7 +32,11 @@ from tests.streams.layouts import cifar10_files, write_folder
             ["run", *DENSE, "--keep", "0.5"],
             "no use for --keep (selection.keep) = 0.5. Methods that use it: esacl, ",
         ),
-        (["run", "--method", "esacl-la-maml"], "SharpnessAware and Lookahead both claim the gradient slot"),
+        (
+            ["run", "--method", "esacl-la-maml"],
+            "esacl and la-maml cannot be combined: SharpnessAware and Lookahead",
+        ),
+        (["run", "--method", "esacl-lwf"], "esacl and lwf would fit together, but nobody has tried: 'esacl-lwf' is no"),
         (["run", "--method", "er", "--rho", "0.1"], "no use for --rho (gradient.rho) = 0.1. Methods that use it:"),
         (["run", *PRUNING, "--sparsity", "1.5"], "sparsity.level = 1.5 is not allowed. Allowed: a number from 0"),
         (["run", *PRUNING, "--keep", "0"], "selection.keep = 0.0 is not allowed. Allowed: a number from 0.01 to 1."),
@@ -108,10 +112,11 @@ def test_progress_shows_task_epoch_loss_speed_and_time_left_on_a_terminal_only(t
 def test_other_bars_are_drawn_on_a_terminal_only(progress):
     for interactive in (True, False):
         console = Console(force_terminal=interactive, width=100, record=True)
-        with progress(console, "reading") as tell:
+        with progress(console, "reading {a} [/b]") as tell:
             for done in range(0, 101, 50):
                 tell(done, 100)
-        assert ("100/100" in console.export_text()) == interactive
+        shown = console.export_text()
+        assert ("100/100" in shown) == ("reading {a} [/b]" in shown) == interactive
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ from shutil import copytree
 import pytest
 import torch
 
+from esacl.artifacts import RunDirectory
 from esacl.cli import app
 from esacl.config import Config
 from esacl.errors import ConfigError, RunError
+from esacl.grid.parcel import so_far, unpack, whole
 from esacl.landscape import draw, landscape
 from esacl.runner import run, start
+from esacl.training.events import TaskDone
 from tests.nets.own_nets import Recurrent, made
 
 QUICK = {"epochs": 1, "limit_per_class": 20, "width": 16}
@@ -73,6 +76,23 @@ def test_a_run_of_several_processes_is_looked_at_by_one(tmp_path, monkeypatch):
     assert files(tmp_path) == before
 
 
+def test_a_run_that_went_through_a_grid_is_seen_as_one_that_did_not(runs, found, tmp_path):
+    (tmp_path / "esacl").mkdir()
+    unpack(so_far(RunDirectory(runs / "esacl")), tmp_path / "esacl")  # as it comes, a checkpoint now and then
+    unpack(whole(RunDirectory(runs / "esacl")), tmp_path / "esacl")
+    assert landscape(tmp_path / "esacl", steps=5, examples=64, sparsity=0.7) == found[0]
+
+
+def test_weights_of_before_other_training_are_not_taken_for_those_before_the_last_pruning(runs, tmp_path):
+    with start(Config.of(method="esacl-er", sparsity=0.6, **QUICK), tmp_path / "esacl") as opened:
+        next(event for event in opened.events() if isinstance(event, TaskDone))
+    earlier = max((tmp_path / "esacl" / "checkpoint").iterdir())
+    copytree(runs / "esacl", tmp_path / "other")
+    min((tmp_path / "other" / "checkpoint").iterdir()).write_bytes(earlier.read_bytes())
+    with pytest.raises(RunError, match="the weights before the last pruning are not in"):
+        landscape(tmp_path / "other", steps=5, examples=64)
+
+
 def test_a_run_whose_last_checkpoint_is_gone_is_refused(runs, tmp_path):
     copytree(runs / "dense", tmp_path / "dense")
     max((tmp_path / "dense" / "checkpoint").iterdir()).unlink()
@@ -103,6 +123,17 @@ def test_the_command_writes_picture_and_figures_and_tells_them(runs, tmp_path, c
     written = json.loads(out.with_suffix(".json").read_text())
     assert [each["method"] for each in written] == ["esacl-er", "er"]
     assert torch.tensor(written[0]["plane"]).shape == (3, 3)
+
+
+def test_the_figures_are_never_written_over_the_results_of_a_run(runs):
+    before = files(runs)
+    with pytest.raises(ConfigError, match="is what a run calls its results"):
+        app(["landscape", str(runs / "dense"), "-o", str(runs / "dense" / "results.png")], result_action="return_value")
+    assert files(runs) == before
+
+
+def test_more_images_than_there_are_are_not_counted(runs):
+    assert landscape(runs / "dense", steps=3, examples=5000).examples < 200
 
 
 def test_an_unfinished_run_is_refused_with_the_command_that_finishes_it(tmp_path):

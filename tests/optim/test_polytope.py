@@ -1,3 +1,4 @@
+import math
 from itertools import product
 
 import numpy as np
@@ -62,6 +63,14 @@ def test_a_vertex_has_exactly_k_entries_whatever_the_ties(direction: list[float]
     vertex = KSparsePolytope(k, 0.7).lmo(torch.tensor(direction))
     assert int(vertex.count_nonzero()) == min(k, len(direction))
     assert vertex.abs().unique().tolist() in ([0.0, pytest.approx(0.7)], [pytest.approx(0.7)])
+
+
+def test_infinite_directions_have_a_vertex_and_what_is_not_a_number_stays_so() -> None:
+    polytope = KSparsePolytope(2, 0.5)
+    assert polytope.lmo(torch.tensor([math.inf, 1.0, -math.inf])).tolist() == [-0.5, 0.0, 0.5]
+    vertex = polytope.lmo(torch.tensor([math.nan, 1.0, 2.0]))
+    assert vertex[0].isnan()
+    assert vertex[1:].tolist() == [0.0, -0.5]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

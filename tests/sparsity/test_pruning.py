@@ -178,7 +178,7 @@ def test_the_state_survives_the_way_into_a_strategy_that_was_used_for_something_
     scramble(net, strategy, 1)
     strategy.end_task(net, task(1), None)
     assert same(state["kept"], then["kept"]), "what was saved does not change afterwards"
-    assert same(fresh.kept, then["kept"]), "nor does what was loaded"
+    assert same(fresh.state_dict()["kept"], then["kept"]), "nor does what was loaded"
 
 
 def test_the_state_of_before_the_first_pruning_unfreezes() -> None:

@@ -35,7 +35,7 @@ _SETTINGS: dict[str, Any] = {
 def setting(path: str, group: Group, name: str | None = None) -> Parameter:
     """The flag of the setting `part.key`."""
     part, key = path.split(".")
-    default, text = helps(_SETTINGS[part])[key]
+    default, text, _ = helps(_SETTINGS[part])[key]
     shown = "" if default is None else f" [default: {str(default).lower() if isinstance(default, bool) else default}]"
     return Parameter(name=name, help=f"{text}{shown}", group=group)
 

@@ -25,7 +25,7 @@ def grid_progress(console: Console, cells: Sequence[Cell]) -> Iterator[Show]:
         yield _Lines(console, len(cells))
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[words]}", style="dim"),
         TimeElapsedColumn(),

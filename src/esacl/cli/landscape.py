@@ -44,6 +44,11 @@ def landscape_command(
         raise ConfigError("no run was given to draw. Name finished ones: esacl landscape runs/first")
     if out is not None:
         check_place(out, "picture")
+        if out.with_suffix(".json").name == "results.json":
+            raise ConfigError(
+                f"the figures of --out {str(out)!r} would be written to results.json beside it, which is what a run "
+                f"calls its results. Choose another name, such as landscape.png."
+            )
     found = [_measure(each, steps, examples, rho, sparsity, backbone) for each in directories]
     place = out or directories[0] / "landscape.png"
     draw(found, place)
@@ -53,7 +58,7 @@ def landscape_command(
         print(document)
     else:
         _tell(found)
-        STATUS.print(f"picture: {place}", soft_wrap=True)
+        STATUS.print(f"picture: {place}", markup=False, soft_wrap=True)
 
 
 def _measure(

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from esacl.cli.flags import OUTPUT, described
 from esacl.config import SLOTS
-from esacl.options import helps
+from esacl.options import Told, helps
 from esacl.recipes import FLAGS, METHODS, Method, method
 from esacl.streams import available
 
@@ -32,9 +32,7 @@ def methods_command(
             key: {
                 "about": row.about,
                 "parts": {slot: row.part(slot).__name__ for slot in SLOTS},
-                "options": {
-                    path: {"default": default, "help": text} for path, (default, text) in _options(row).items()
-                },
+                "options": {path: told._asdict() for path, told in _options(row).items()},
             }
             for key, row in shown.items()
         }
@@ -60,15 +58,16 @@ def _explain_method(name: str, row: Method) -> None:
     table = Table(title=f"{name}: {row.about}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("option", style="bold", no_wrap=True)
     table.add_column("default", no_wrap=True)
-    table.add_column("what it is")
-    for path, (default, text) in _options(row).items():
-        table.add_row(f"{path}{flags.get(path, '')}", _shown(default), Text(text))
+    table.add_column("what it is, and what is allowed")
+    for path, told in _options(row).items():
+        words = Text.assemble(told.help, (f" [{told.allowed}]", "dim"))
+        table.add_row(f"{path}{flags.get(path, '')}", _shown(told.default), words)
     TEXT.print(table)
     TEXT.print("Set any of them with --set part.key=value.", style="dim")
 
 
-def _options(row: Method) -> dict[str, tuple[Any, str]]:
-    """Default and help line of every option of a method, by part.key."""
+def _options(row: Method) -> dict[str, Told]:
+    """What is told of every option of a method, by part.key."""
     return {f"{slot}.{key}": told for slot in SLOTS for key, told in helps(row.part(slot).Options).items()}
 
 

@@ -18,6 +18,7 @@ from rich.progress import (
 from esacl.runner import Run
 from esacl.training.events import Event, StepDone, TaskDone
 
+NAMED = TextColumn("{task.description}", markup=False)  # names are text, whatever is in them
 REFRESH = 0.1  # seconds between readings of the loss, which may wait for the device
 
 
@@ -28,7 +29,7 @@ def training_progress(console: Console, run: Run) -> Iterator[Callable[[Event], 
         yield lambda event: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        NAMED,
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[speed]}", style="dim"),
@@ -88,7 +89,7 @@ def transfer_progress(console: Console, description: str) -> Iterator[Callable[[
     if not console.is_terminal:
         yield lambda done, total: None
         return
-    columns = (TextColumn(description), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (NAMED, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task(description, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total or None)
@@ -100,7 +101,7 @@ def counting_progress(console: Console, description: str) -> Iterator[Callable[[
     if not console.is_terminal:
         yield lambda done, total: None
         return
-    columns = (TextColumn(description), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (NAMED, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         bar = bars.add_task(description, total=None, visible=False)
         yield lambda done, total: bars.update(bar, completed=done, total=total, visible=True)

@@ -27,8 +27,8 @@ def so_far(directory: RunDirectory) -> Parcel:
 
 
 def whole(directory: RunDirectory) -> Parcel:
-    """A finished run, with the checkpoint of its end."""
-    return _files(directory, [name for name in ORDER if name != "checkpoint"], directory.checkpoints.numbers()[-1:])
+    """A finished run, with the checkpoints of its end and of before the last pruning."""
+    return _files(directory, [name for name in ORDER if name != "checkpoint"], directory.checkpoints.numbers()[-2:])
 
 
 def unpack(parcel: Mapping[str, bytes], path: Path) -> None:

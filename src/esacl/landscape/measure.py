@@ -79,8 +79,8 @@ def landscape(
                 f"Choose a run of a method that needs no task id."
             )
         weights, pruned = _points(run, sparsity)
-        loss = _loss(net, run, *_sample(run.stream, examples, run.config.seed))
-        return _measured(run, loss, weights, pruned, steps, rho, progress, examples)
+        x, y = _sample(run.stream, examples, run.config.seed)
+        return _measured(run, _loss(net, run, x, y), weights, pruned, steps, rho, progress, len(y))
 
 
 def _measured(
@@ -130,10 +130,10 @@ def _points(run: Run, sparsity: float) -> tuple[Params, Params]:
     if not strategy.prunes:
         return final, _pruned(final, net, run.config.net.backbone, sparsity)
     state = run.directory.checkpoints.before_newest()
-    if state is None:
+    if state is None or state["trainer"]["samples"] != run.trainer.samples:  # there was training in between
         raise RunError(
-            f"the weights before the last pruning are not in {str(run.directory.path)!r} any more: its checkpoints "
-            f"were deleted. Run it again."
+            f"the weights before the last pruning are not in {str(run.directory.path)!r}: that checkpoint was deleted, "
+            f"or a grid of an older version did not keep it. Run it again."
         )
     stored = state["trainer"]["net"]["model"]
     fitted = net.partition.head  # after pruning, by some methods: the same head at both points

@@ -33,7 +33,7 @@ class KSparsePolytope:
         along = direction.index_select(0, found)
         if along.count_nonzero() < len(along):
             found, along = found[along != 0], along[along != 0]
-        return found, along.sign().mul_(-self.radius).add_(along, alpha=0.0)  # the sign of NaN is 0, but 0 · NaN is not
+        return found, torch.where(along.isnan(), along, along.sign() * -self.radius)  # the sign of NaN would be 0
 
     def lmo(self, direction: Tensor) -> Tensor:
         """Vertex of C(k, radius) that minimises <direction, v>: Eq. 13 (linear minimisation oracle)."""

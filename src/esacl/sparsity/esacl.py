@@ -12,6 +12,7 @@ from esacl.options import option
 from esacl.ranking import largest, largest_of_all
 from esacl.sparsity.base import DenseOptions, SparsityStrategy
 from esacl.sparsity.expansion import expand
+from esacl.sparsity.masks import packed, unpacked
 from esacl.sparsity.quotas import kept_after
 from esacl.streams.base import Examples, Task
 from esacl.types import Params, State
@@ -116,12 +117,12 @@ class Esacl(SparsityStrategy):
 
     def state_dict(self) -> State:
         """What is kept."""
-        return {"kept": {name: mask.clone() for name, mask in self.kept.items()}}
+        return {"kept": packed(self.kept)}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
-        for name, mask in self.kept.items():
-            mask.copy_(state["kept"][name])
+        for name, mask in unpacked(state["kept"], self.kept).items():
+            self.kept[name].copy_(mask)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
 
 

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from esacl.types import Params, State
+
 SYMBOL = 7  # bits that are coded together
 SYMBOLS = 1 << SYMBOL
 
@@ -32,6 +34,16 @@ def unpack(packed: Tensor, shape: Iterable[int]) -> Tensor:
     size = torch.Size(shape)
     bits = np.unpackbits(packed.cpu().numpy(), count=size.numel())
     return torch.from_numpy(bits.astype(bool)).view(size)
+
+
+def packed(masks: Params) -> State:
+    """Masks as they are kept."""
+    return {name: pack(mask) for name, mask in masks.items()}
+
+
+def unpacked(state: State, like: Params) -> Params:
+    """Masks of these shapes that were packed."""
+    return {name: unpack(state[name], mask.shape).to(mask.device) for name, mask in like.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from esacl.nets.still_channels import StillChannels
 from esacl.options import option
 from esacl.rng import generator
 from esacl.sparsity.base import DenseOptions, Phase, SparsityStrategy
+from esacl.sparsity.masks import packed, unpacked
 from esacl.sparsity.stable_units import mean_activity, stable_units
-from esacl.sparsity.wiring import Wiring, along, packed, unpacked
+from esacl.sparsity.wiring import Wiring, along
 from esacl.streams.base import Examples, Task
 from esacl.types import Params, State
 

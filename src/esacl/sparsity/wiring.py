@@ -7,7 +7,7 @@ from esacl.nets.connections import HEAD, IMAGE, connections
 from esacl.nets.network import Network
 from esacl.rng import generator
 from esacl.sparsity.edges import edge_counts, rewired, scattered
-from esacl.sparsity.masks import pack, unpack
+from esacl.sparsity.masks import packed, unpacked
 from esacl.types import Params, State
 
 
@@ -94,13 +94,3 @@ class Wiring:
 def along(edges: Tensor, value: Tensor) -> Tensor:
     """A mask of edges (or of units written) that can be combined with a weight of theirs."""
     return edges.view(*edges.shape, *[1] * (value.ndim - edges.ndim))
-
-
-def packed(masks: Params) -> State:
-    """Masks as they are kept."""
-    return {name: pack(mask) for name, mask in masks.items()}
-
-
-def unpacked(state: State, like: Params) -> Params:
-    """Masks of these shapes that were packed."""
-    return {name: unpack(state[name], mask.shape).to(mask.device) for name, mask in like.items()}
