@@ -58,6 +58,11 @@ set = { "sparsity.sharpness" = false }
 [[rows]]
 name = "spherical"
 set = { "sparsity.polytope" = false }
+[[rows]]
+name = "rival"
+method = "sparcl-er"
+rho = ""
+axes = { "selection.removed" = [0.0, 0.3, 0.6] }
 """
 
 

@@ -16,6 +16,7 @@ from esacl.report.study.ablations import KINDS, ablations
 from esacl.report.study.families import DENSE, ESACL, OWN, REPLAY, SPARCL, family_of
 from esacl.report.study.labels import nearest_edge, place, side_by_side, spread_out
 from esacl.report.study.measures import COSTS, courses, dots
+from esacl.report.study.plots import themes
 from esacl.report.study.sweeps import SWEEPS, series
 from tests.report.fabricate_grid import MOVED, write_grid
 
@@ -94,11 +95,21 @@ def test_a_sweep_is_the_lines_that_differ_in_that_setting_alone(moved, slug, val
 
 
 def test_all_the_data_is_the_end_of_every_series_that_keeps_less_of_it(moved):
-    sweep = next(sweep for sweep in SWEEPS if sweep.slug == "keep")
+    sweep = next(sweep for sweep in SWEEPS if sweep.path == "selection.keep")
     found = series(moved, sweep)
-    ends = [[line.label for _, line in one.points] for one in found]
-    assert ends == [[name, "whole, sparsity 0.8"] for name in ("less data", "no ascent on few", "all in the descent")]
+    ends = [[(value, line.label) for value, line in one.points] for one in found]
+    names = ("less data", "no ascent on few", "all in the descent")
+    assert ends == [[(0.0, "whole, sparsity 0.8"), (0.6, name)] for name in names]
     assert len({one.label for one in found}) == 3
+
+
+def test_data_that_are_left_out_of_batches_and_of_tasks_are_in_one_plot(moved):
+    (theme,) = [theme for theme in themes(moved) if theme.title == "Sweep: share of the data that is left out"]
+    for chart in theme.charts:
+        assert len(chart.signs) == 4
+        assert [sign.name for sign in chart.signs][-1] == "sparcl-er"
+        told = {spot.text for spot in chart.spots if spot.line.records[0].method == "sparcl-er"}
+        assert {text.rpartition(" ")[2] for text in told} == {"0", "0.3", "0.6"}
 
 
 def test_ablations_are_known_by_their_settings_whatever_the_rows_are_called(moved):

@@ -82,7 +82,13 @@ def test_methods_that_need_the_task_are_in_task_il_only_and_that_is_said(page):
 def test_only_plots_with_data_are_there(page, tmp_path):
     write_grid(tmp_path / "moved", MOVED)
     other = render(read_study([tmp_path / "moved"]), tmp_path)
-    rare = ["Sweep: sparsity", "Sweep: ρ", "Sweep: share of each batch", "Pruning without", "Selection without"]
+    rare = [
+        "Sweep: sparsity",
+        "Sweep: ρ",
+        "Sweep: share of the data that is left out",
+        "Pruning without",
+        "Selection without",
+    ]
     for words in rare:
         assert f"<h2>{words}" in other
         assert f"<h2>{words}" not in page
@@ -174,6 +180,10 @@ PROBE = """
   seen.inside = frame_.left >= 0 && frame_.right <= root.clientWidth;
   page.dispatchEvent(new view.KeyboardEvent("keydown", {key: "Escape"}));
   seen.after = tip.hidden;
+  first.closest("svg").dispatchEvent(new view.PointerEvent("pointerdown", {clientX: x, clientY: y, bubbles: true}));
+  seen.tapped = tip.hidden ? "" : tip.innerText;
+  page.body.dispatchEvent(new view.PointerEvent("pointerdown", {bubbles: true}));
+  seen.dismissed = tip.hidden;
   const start = page.querySelector('.mark[tabindex="0"]');
   start.focus();
   start.dispatchEvent(new view.KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
@@ -191,6 +201,8 @@ def test_in_a_browser_points_answer_to_pointer_and_keys_and_the_page_fits_by_day
     assert day["before"]
     assert day["after"]
     assert day["label"] in day["told"]
+    assert day["tapped"] == day["told"], "a tap tells what a pointer is told"
+    assert day["dismissed"]
     for words in ("mtl", "seed 0", "seed 2", "Task-IL (%)", "Capacity (%)", "Training (", "FLOPs executed"):
         assert words in day["told"]
     assert day["twins"] >= 6
@@ -200,3 +212,12 @@ def test_in_a_browser_points_answer_to_pointer_and_keys_and_the_page_fits_by_day
     night = look_at(page, tmp_path, PROBE, 360, DARK)
     assert night["paper"] == "rgb(18, 20, 23)" != day["paper"]
     assert night["ink"] != day["ink"]
+
+
+@needs_browser
+def test_a_page_with_sweeps_and_ablations_fits_a_phone_and_its_points_answer(tmp_path):
+    write_grid(tmp_path / "moved", MOVED)
+    seen = look_at(render(read_study([tmp_path / "moved"]), tmp_path), tmp_path, PROBE, 360)
+    assert seen["label"] in seen["told"]
+    assert seen["inside"]
+    assert seen["figures"] >= 12

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,6 +10,13 @@ from typing import Any
 Measure = tuple[float, float | None]  # mean and standard deviation, where one is given
 
 STREAMS = ("split-cifar10", "split-cifar100", "split-tinyimagenet")
+UNITS = {
+    "capacity": ("cap", 0.01),
+    "flops": ("flops", 1e15),
+    "footprint": ("memory_mb", 1e6),
+    "seconds": ("hours", 3600.0),
+}
+"""Figures of the tables that have no spread: what they are called there, and in which unit."""
 NETWORK = {"backbone": "resnet18", "width": 64}
 
 
@@ -21,6 +28,8 @@ class Reported:
     class_il: Measure | None = None
     capacity: float | None = None
     flops: float | None = None
+    footprint: float | None = None  # bytes
+    seconds: float | None = None
 
 
 def reported(method: str, stream: str, sparsity: float, without: str = "", beside: Sequence[str] = ()) -> Reported:
@@ -30,7 +39,8 @@ def reported(method: str, stream: str, sparsity: float, without: str = "", besid
     number of their table, where it is in it.
 
     >>> reported("esacl-er", "split-cifar100", 0.8)
-    Reported(task_il=(0.7051, 0.0034), class_il=(0.4927, 0.0072), capacity=0.2, flops=530000000000000.0)
+    Reported(task_il=(0.7051, 0.0034), class_il=(0.4927, 0.0072), capacity=0.2, flops=530000000000000.0, \
+footprint=None, seconds=57600.0)
     >>> reported("esacl-er", "split-cifar100", 0.8, without="sa").class_il
     (0.2651, None)
     >>> reported("esacl-er", "split-cifar100", 0.8, beside=["sa"]).class_il
@@ -69,10 +79,8 @@ def _ablation(method: str, stream: str, sparsity: float, parts: Sequence[str]) -
 
 def _reported(entry: Mapping[str, Any]) -> Reported:
     """An entry of the tables in the units of a run."""
-    found = Reported(_measure(entry.get("task_il")), _measure(entry.get("class_il")))
-    cap, flops = entry.get("cap"), entry.get("flops")
-    capacity = None if cap is None else cap / 100
-    return replace(found, capacity=capacity, flops=None if flops is None else flops * 1e15)
+    known = {name: round(entry[key] * unit, 6) for name, (key, unit) in UNITS.items() if key in entry}
+    return Reported(_measure(entry.get("task_il")), _measure(entry.get("class_il")), **known)
 
 
 def _measure(value: Any) -> Measure | None:

@@ -82,12 +82,16 @@ _PAPER_NUMBERS: Mapping[str, Callable[[Reported], float | None]] = {
     "class_il": lambda said: said.class_il[0] if said.class_il else None,
     "capacity": lambda said: said.capacity,
     "flops": lambda said: said.flops,
+    "footprint_bytes": lambda said: said.footprint,
+    "seconds": lambda said: said.seconds,
 }
 _BESIDE: Mapping[tuple[str, str], Callable[[Reported], Measure | None]] = {
     ("Accuracy", "Task-IL"): lambda said: said.task_il,
     ("Accuracy", "Class-IL"): lambda said: said.class_il,
     ("FLOPs", "paper"): lambda said: None if said.flops is None else (said.flops, None),
     ("", "Capacity"): lambda said: None if said.capacity is None else (said.capacity, None),
+    ("", "Footprint"): lambda said: None if said.footprint is None else (said.footprint, None),
+    ("", "Time"): lambda said: None if said.seconds is None else (said.seconds, None),
 }
 """Figures that the paper reports too, and where its number is."""
 

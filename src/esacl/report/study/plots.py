@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from esacl.report.record import SETTING_NAMES, SETTINGS
@@ -46,10 +47,11 @@ def themes(lines: Sequence[Line]) -> list[Theme]:
     paths = [(setting, courses(lines, setting)) for setting in SETTINGS]
     charts = [forgetting_over_tasks(known, setting) for setting, known in paths if known]
     found.append(Theme("Forgetting over tasks", tuple(charts)))
-    for sweep in SWEEPS:
-        swept = series(lines, sweep)
-        along = [accuracy_along(swept, sweep, setting) for setting in SETTINGS]
-        found.append(Theme(f"Sweep: {sweep.name}", tuple(chart for chart in along if chart)))
+    for name, alike in groupby(SWEEPS, lambda sweep: sweep.name):
+        sweeps = list(alike)
+        swept = [one for sweep in sweeps for one in series(lines, sweep)]
+        along = [accuracy_along(swept, sweeps[0], setting) for setting in SETTINGS]
+        found.append(Theme(f"Sweep: {name}", tuple(chart for chart in along if chart)))
     for kind in KINDS:
         parts = ablations(lines, kind)
         bars = [ablation_bars(parts, kind, setting) for setting in SETTINGS]

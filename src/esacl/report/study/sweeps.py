@@ -16,20 +16,27 @@ class Sweep:
     slug: str
     percent: bool = False
     neutral: float | None = None  # value at which the other options of its part mean nothing
+    rest: bool = False  # whether what is shown is what the setting leaves of a whole
 
     @property
     def slot(self) -> str:
         """The part it belongs to."""
         return self.path.partition(".")[0]
 
+    def shown(self, settings: Mapping[str, str]) -> float:
+        """Where a line stands along it."""
+        value = float(settings[self.path])
+        return round(1 - value, 9) if self.rest else value
+
 
 SWEEPS = (
     Sweep("sparsity.level", "sparsity", "sparsity", percent=True),
     Sweep("gradient.rho", "ρ, the length of the ascent", "rho", neutral=0.0),
-    Sweep("selection.keep", "share of each batch that is kept", "keep", percent=True, neutral=1.0),
-    Sweep("selection.removed", "share of the data that is removed", "removed", percent=True),
+    Sweep("selection.keep", "share of the data that is left out", "left-out", percent=True, neutral=1.0, rest=True),
+    Sweep("selection.removed", "share of the data that is left out", "left-out", percent=True),
     Sweep("update.lr", "learning rate", "lr"),
 )
+"""Those of one name are of one plot: EsaCL keeps a share of each batch, SparCL removes one of the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +85,5 @@ def _series(
     twins = [other for other in everyone if other["method"] == mine["method"]]
     names = [name for name in differing(twins) if name != sweep.path]
     told = [f"{name.rpartition('.')[2]} {mine.get(name, 'default')}" for name in names]
-    points = sorted(((float(settings[sweep.path]), line) for line, settings in members), key=lambda point: point[0])
+    points = sorted(((sweep.shown(settings), line) for line, settings in members), key=lambda point: point[0])
     return Series(mine["method"] + (f" ({', '.join(told)})" if told else ""), tuple(points))
