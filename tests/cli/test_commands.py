@@ -127,11 +127,15 @@ def test_report_puts_several_runs_on_one_page(finished, tmp_path, capsys):
     assert "page.html" in capsys.readouterr().out
 
 
-def test_the_options_of_a_method_are_explained_with_their_flags_and_defaults(capsys):
+def test_the_options_of_a_method_are_explained_with_their_flags_defaults_and_what_they_allow(capsys):
     esacl("methods", "esacl-er")
     told = capsys.readouterr().out
     for words in ("sparsity.level (--sparsity)", "gradient.rho (--rho)", "objective.buffer (--buffer)", "update.k"):
         assert words in told
+    assert "['even' or 'geometric' or 'literal']" in " ".join(told.split())
+    esacl("methods", "esacl-er", "--json")
+    told = json.loads(capsys.readouterr().out)["esacl-er"]["options"]["sparsity.level"]
+    assert (told["default"], told["allowed"]) == (0.8, "a number from 0 to 0.9999")
     with pytest.raises(ConfigError, match=r"unknown method 'esacl-err'\. Did you mean 'esacl-er'\?"):
         esacl("methods", "esacl-err")
 
