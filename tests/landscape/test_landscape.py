@@ -1,5 +1,6 @@
 import json
 import subprocess
+from dataclasses import replace
 from shutil import copytree
 
 import pytest
@@ -10,7 +11,7 @@ from esacl.cli import app
 from esacl.config import Config
 from esacl.errors import ConfigError, RunError
 from esacl.grid.parcel import so_far, unpack, whole
-from esacl.landscape import draw, landscape
+from esacl.landscape import draw, labels, landscape
 from esacl.runner import run, start
 from esacl.training.events import TaskDone
 from tests.nets.own_nets import Recurrent, made
@@ -105,6 +106,15 @@ def test_the_picture_has_the_kind_that_its_name_asks_for(found, tmp_path, kind):
     draw(found, tmp_path / f"picture.{kind}")
     beginning = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
     assert (tmp_path / f"picture.{kind}").read_bytes().startswith(beginning)
+
+
+def test_runs_of_one_method_and_seed_are_told_apart_by_their_directories(found, tmp_path):
+    esacl, dense = found
+    assert labels(found) == ["esacl-er, seed 0", "er, seed 0"]
+    twins = [esacl, replace(esacl, run="the $other$"), dense]
+    assert labels(twins) == ["esacl-er, seed 0 (esacl)", "esacl-er, seed 0 (the $other$)", "er, seed 0"]
+    draw(twins, tmp_path / "picture.svg")
+    assert "the $other$" in (tmp_path / "picture.svg").read_text()  # beside the shapes, as a comment
 
 
 def test_another_kind_of_picture_is_refused(found, tmp_path):

@@ -9,6 +9,7 @@ from cyclopts.validators import Number
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from esacl.cli.flags import OUTPUT, described
 from esacl.cli.inspect import Own
@@ -16,7 +17,7 @@ from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
 from esacl.errors import ConfigError
 from esacl.files import check_place, write_atomic
-from esacl.landscape import Landscape, draw, landscape
+from esacl.landscape import Landscape, draw, labels, landscape
 
 TEXT = Console()
 
@@ -72,9 +73,9 @@ def _tell(found: list[Landscape]) -> None:
     table = Table(title="Around the trained weights", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("run", "loss", "pruned", "sparsity", "sharpness", "pruned"):
         table.add_column(heading, justify="left" if heading == "run" else "right")
-    for each in found:
+    for each, name in zip(found, labels(found)):
         table.add_row(
-            f"{each.method}, seed {each.seed}",
+            Text(name),
             f"{each.loss:.4f}",
             f"{each.pruned_loss:.4f}",
             f"{each.sparsity:.1%}",

@@ -32,6 +32,7 @@ Progress = Callable[[int, int], None]  # (points done, points in all)
 class Landscape:
     """Losses around the weights θ of a run; the pruned point is at length 1 of the way that leads there."""
 
+    run: str  # name of its directory
     method: str
     stream: str
     seed: int
@@ -105,6 +106,7 @@ def _measured(
         progress(len(values), total)
     zeros = sum(int((pruned[name] == 0).sum()) for name in names)
     return Landscape(
+        run=run.directory.path.resolve().name,
         method=run.config.method,
         stream=run.config.stream.name,
         seed=run.config.seed,

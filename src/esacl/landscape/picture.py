@@ -17,6 +17,12 @@ FORMATS = ("png", "svg", "pdf")
 COLOURS = ("#0b6e4f", "#c8553d", "#3d5a98", "#8a6d1d", "#7b3f8c")
 
 
+def labels(found: Sequence[Landscape]) -> list[str]:
+    """What tells runs apart: method and seed, and their directories where that is not enough."""
+    names = [f"{each.method}, seed {each.seed}" for each in found]
+    return [name if names.count(name) == 1 else f"{name} ({each.run})" for name, each in zip(names, found)]
+
+
 def draw(found: Sequence[Landscape], path: Path) -> None:
     """Write a picture of one run or several."""
     kind = path.suffix.lstrip(".").lower()
@@ -28,8 +34,8 @@ def draw(found: Sequence[Landscape], path: Path) -> None:
     grid = figure.add_gridspec(2, 2 * columns)
     way = figure.add_subplot(grid[0, :columns])
     beside = figure.add_subplot(grid[0, columns:])
-    for each, colour in zip(found, _colours(len(found))):
-        name = f"{each.method}, seed {each.seed}"
+    names = [name.replace("$", r"\$") for name in labels(found)]  # no formula
+    for each, name, colour in zip(found, names, _colours(len(found))):
         way.plot(each.lengths, each.to_pruned, color=colour, label=name)
         way.plot([0, 1], [each.loss, each.pruned_loss], "o", color=colour, fillstyle="none")
         way.plot([1], [each.pruned_loss], "o", color=colour)
@@ -38,9 +44,10 @@ def draw(found: Sequence[Landscape], path: Path) -> None:
     _label(beside, "a random direction", "in lengths of filters", found)
     levels = _levels(found)
     each_wide = 2 * columns // len(found)
-    for place, each in enumerate(found):
+    for place, (each, name) in enumerate(zip(found, names)):
         axes = figure.add_subplot(grid[1, place * each_wide : (place + 1) * each_wide])
         _map(axes, each, levels)
+        axes.set_title(f"{each.stream}: {name}", loc="left", fontsize=11)
     held = BytesIO()
     figure.savefig(held, format=kind, dpi=150)
     write_atomic(path, held.getvalue())
@@ -74,7 +81,6 @@ def _map(axes: Axes, each: Landscape, levels: np.ndarray) -> None:
     axes.plot([0], [0], "o", color="white", markeredgecolor="black", label=f"θ: loss {each.loss:.3f}")
     pruned = f"pruned to {1 - each.sparsity:.0%}: loss {each.pruned_loss:.3f}"
     axes.plot([1], [0], "*", markersize=13, color="white", markeredgecolor="black", label=pruned)
-    axes.set_title(f"{each.method}, {each.stream}, seed {each.seed}", loc="left", fontsize=11)
     axes.set_xlabel("towards the pruned point")
     axes.set_ylabel("random direction")
     axes.legend(fontsize=8, loc="upper left")
