@@ -131,10 +131,11 @@ def test_each_kind_of_selection_is_accepted_where_it_selects_something(options: 
 
 
 def test_a_direction_is_re_used_only_where_both_gradients_are_of_the_same_loss_on_the_same_examples() -> None:
-    assert resolve(Config("esacl", options={"gradient": {"every": 3}}), STREAM).options["gradient"]["ascent"] == "total"
-    assert resolve(Config("esacl"), STREAM).options["gradient"]["ascent"] == "fit"
+    assert resolve(Config("esacl"), STREAM).options["gradient"]["ascent"] == "total"
     with pytest.raises(ConfigError, match=r"gradient\.ascent must be 'total', but 'fit' was given\. Leave"):
         resolve(Config("esacl", options={"gradient": {"every": 3, "ascent": "fit"}}), STREAM)
+    with pytest.raises(ConfigError, match=r"but gradient\.replay = 0\.5\. Leave gradient\.replay out"):
+        resolve(Config("esacl", options={"gradient": {"every": 3, "replay": 0.5}}), STREAM)
     apart = {"gradient": {"every": 2, "rho": 0.1}, "selection": {"keep": 0.5, "support": False}}
     with pytest.raises(ConfigError, match=r"selection\.support and selection\.redundant differ\. Set both alike"):
         resolve(Config("esacl", options=apart), STREAM)

@@ -49,6 +49,26 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """Examples drawn from a memory for one step."""
+
+    x: Tensor
+    y: Tensor
+    logits: Tensor | None = None  # stored with them
+    apart: bool = False  # called by themselves, not in one pass with the batch
+    outputs: Outputs | None = None  # what the network answers to `x`, once it was called
+
+    def part(self, share: float) -> "Replay":
+        """The first rows that make up a share of it: of both halves, where only the first has stored logits."""
+        stored = len(self.y) if self.logits is None else len(self.logits)
+        count = max(1, round(share * stored))
+        rows = torch.cat([torch.arange(first, first + count) for first in range(0, len(self.y), stored)])
+        rows = rows.to(self.y.device)
+        logits = None if self.logits is None else self.logits[:count]
+        return Replay(self.x[rows], self.y[rows], logits, self.apart)
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """What a step computed at θ; nobody computes it again."""
 

@@ -145,7 +145,7 @@ SMALL_STEPS = {  # a task has no more than 24 steps
 SETTINGS = {
     **dict.fromkeys(("esacl", "esacl-er", "esacl-der++"), SMALL_STEPS),
     "esacl-der++ sharp": {**SMALL_STEPS, "gradient": {"rho": 0.1, "ascent": "total"}},
-    "esacl-der++ every-other": {**SMALL_STEPS, "gradient": {"rho": 0.1, "every": 2}, "selection": {"keep": 0.5}},
+    "esacl-der++ every-other": {**SMALL_STEPS, "gradient": {"rho": 0.05, "every": 2}, "selection": {"keep": 0.5}},
     "esacl-der++ convolutional": {  # BatchNorm, channels-last, sums over whole layers
         "net": NetConfig("cnn", 8),
         "update": {"rescale": "gradient", "reach": 2.0, "k": 0.05, "radius": 1.0},

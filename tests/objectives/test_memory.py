@@ -97,21 +97,6 @@ def test_to_plan_and_then_to_store_is_to_add() -> None:
     assert one.examples().y.tolist() != list(range(7)), "something was displaced"
 
 
-def test_a_rewound_memory_draws_the_same_images_augmented_alike() -> None:
-    memory = Reservoir(10, context(stream(augment=True)))
-    memory.add(*numbered(0, 10)[:2])
-    memory.draw(3)
-    mark = memory.mark()
-    first = memory.draw(4)
-    memory.draw(2, "watch")
-    memory.draw(2)
-    memory.rewind(mark)
-    assert memory.draws == {"replay": 3, "watch": 2}
-    again = memory.draw(4)
-    assert torch.equal(first.x, again.x)
-    assert torch.equal(first.y, again.y)
-
-
 def test_what_is_stored_does_not_change_when_the_batch_does() -> None:
     memory = Reservoir(4, context(), keep_logits=True)
     raw, y, logits = numbered(0, 4)

@@ -1,5 +1,5 @@
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -8,9 +8,10 @@ from torch import Tensor
 from esacl.nets import Network
 from esacl.objectives.derpp import Derpp, DerppOptions
 from esacl.objectives.er import Er, ErOptions
+from esacl.optim.gradient import call
 from esacl.training.step import train_step
-from esacl.types import Context, Outputs, Trace
-from tests.builders import batch, context, network, parts, stream
+from esacl.types import Batch, Context, Outputs, Trace
+from tests.builders import batch, context, network, parts, same, stream, weights
 from tests.reference.replay import cross_entropy, derpp
 
 STREAM = stream(augment=True)
@@ -41,13 +42,19 @@ def answer(net: Network, x: Tensor) -> Outputs:
         return net(x)
 
 
+def retention(part: Er, net: Network, examples: Batch) -> Tensor | None:
+    """The retention term of a step, with what is drawn for it."""
+    outputs, replay = call(net, examples, part.rehearse())
+    return part.retain_loss(net, outputs, examples, replay)
+
+
 @pytest.mark.parametrize("replay_batch", [None, 3, 50])
 def test_er_retains_the_cross_entropy_of_a_drawn_batch(replay_batch: int | None) -> None:
     part, net = Er(ErOptions(8, replay_batch), known()), network()
     remember(part, net)
     memory = deepcopy(part.memory)
     examples = batch(6, STREAM, task=1)
-    loss = part.retain_loss(net, net(examples.x), examples)
+    loss = retention(part, net, examples)
     drawn = memory.draw(replay_batch or 5)
     assert len(drawn.y) == min(replay_batch or 5, 8)
     assert loss is not None
@@ -55,15 +62,18 @@ def test_er_retains_the_cross_entropy_of_a_drawn_batch(replay_batch: int | None)
     assert part.memory.draws == memory.draws
 
 
+@pytest.mark.parametrize("one_batch", [False, True])
 @pytest.mark.parametrize(("alpha", "beta"), [(0.1, 0.5), (2.0, 0.0), (0.0, 3.0)])
-def test_derpp_retains_the_distance_to_stored_logits_and_the_labels_of_another_batch(alpha: float, beta: float) -> None:
-    part, net = Derpp(DerppOptions(8, 4, alpha, beta), known()), network()
+def test_derpp_retains_stored_logits_and_the_labels_of_another_or_the_same_batch(
+    alpha: float, beta: float, one_batch: bool
+) -> None:
+    part, net = Derpp(DerppOptions(8, 4, alpha=alpha, beta=beta, one_batch=one_batch), known()), network()
     remember(part, net)
     disturb(net)
     memory = deepcopy(part.memory)
-    examples = batch(6, STREAM, task=1)
-    loss = part.retain_loss(net, net(examples.x), examples)
-    dark, labelled = memory.draw(4), memory.draw(4)
+    loss = retention(part, net, batch(6, STREAM, task=1))
+    dark = memory.draw(4)
+    labelled = dark if one_batch else memory.draw(4)
     assert loss is not None
     assert dark.logits is not None
     now, then = answer(net, dark.x).logits, dark.logits
@@ -77,12 +87,11 @@ def test_retention_has_a_gradient_and_its_calls_are_metered(kind: type[Er]) -> N
     part, net = kind(kind.Options(8, 4), known()), network()
     remember(part, net)
     examples = batch(6, STREAM, task=1)
-    outputs = answer(net, examples.x)
     before = net.meter.executed_macs["train"]
-    loss = part.retain_loss(net, outputs, examples)
+    loss = retention(part, net, examples)
     assert loss is not None
     replayed = 4 * (2 if kind is Derpp else 1)
-    assert net.meter.executed_macs["train"] - before == 3 * replayed * net.meter.dense
+    assert net.meter.executed_macs["train"] - before == 3 * (6 + replayed) * net.meter.dense
     loss.backward()
     assert all(p.grad is not None and p.grad.count_nonzero() for p in net.stored.values())
 
@@ -173,20 +182,31 @@ def test_only_logits_that_will_be_stored_are_wanted_and_asking_decides_what_is_s
 
 
 @pytest.mark.parametrize("kind", [Er, Derpp])
-def test_a_rewound_retention_replays_the_same_examples_and_the_next_one_others(kind: type[Er]) -> None:
+def test_what_is_rehearsed_is_drawn_anew_each_time_and_nothing_in_the_first_task(kind: type[Er]) -> None:
     part, net = kind(kind.Options(12, 4), known()), network()
+    assert part.rehearse() is None
     remember(part, net)
-    examples = batch(6, STREAM, task=1)
-    outputs = answer(net, examples.x)
-    mark = part.mark()
-    first = part.retain_loss(net, outputs, examples)
-    part.rewind(mark)
-    again, other = (part.retain_loss(net, outputs, examples) for _ in range(2))
+    first, other = part.rehearse(), part.rehearse()
     assert first is not None
-    assert again is not None
     assert other is not None
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+    assert not torch.equal(first.x, other.x)
+
+
+@pytest.mark.parametrize("how", ["joint", "apart"])
+@pytest.mark.parametrize("kind", [Er, Derpp])
+def test_batch_and_replay_are_normalised_as_one_batch_or_as_two(kind: type[Er], how: Literal["joint", "apart"]) -> None:
+    part, net, twin = kind(kind.Options(8, 4, how), known()), network("cnn", 4), network("cnn", 4)
+    remember(part, network())
+    examples, replay = batch(6, STREAM, task=1), deepcopy(part).rehearse()
+    assert replay is not None
+    outputs, answered = call(net, examples, part.rehearse())
+    assert answered is not None
+    assert answered.outputs is not None
+    groups = [torch.cat([examples.x, replay.x])] if how == "joint" else [examples.x, replay.x]
+    expected = torch.cat([twin(x).logits for x in groups])
+    assert torch.equal(torch.cat([outputs.logits, answered.outputs.logits]), expected)
+    assert same(weights(net), weights(twin)), "the same statistics"
+    assert net.meter.largest_step == twin.meter.largest_step
 
 
 @pytest.mark.parametrize("method", ["er", "der++"])
@@ -219,9 +239,8 @@ def test_an_objective_continues_from_a_saved_state_with_identical_losses(kind: t
     resumed.load_state_dict(deepcopy(part.state_dict()))
     assert resumed.task == 1
     examples = batch(6, STREAM, task=1)
-    outputs = answer(net, examples.x)
     for _ in range(3):
-        mine, theirs = part.retain_loss(net, outputs, examples), resumed.retain_loss(net, outputs, examples)
+        mine, theirs = (retention(each, net, examples) for each in (part, resumed))
         assert mine is not None
         assert theirs is not None
         assert torch.equal(mine, theirs)

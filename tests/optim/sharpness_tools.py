@@ -1,7 +1,7 @@
 """What the tests of the sharpness-aware gradient share."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +11,11 @@ from esacl.nets import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.derpp import Derpp, DerppOptions
 from esacl.objectives.er import Er, ErOptions
-from esacl.objectives.memory import Replay
 from esacl.optim.gradient import GradientRule
 from esacl.optim.sharpness import SharpnessAware, SharpnessOptions
 from esacl.options import NoOptions
 from esacl.selection.base import DataSelector
-from esacl.types import Batch, Trace
+from esacl.types import Batch, Replay, Trace
 from tests.builders import batch, context, network, outputs_of, stream
 
 STREAM = stream(augment=True)
@@ -74,9 +73,9 @@ def nothing() -> Objective:
     return Objective(NoOptions(), context())
 
 
-def replaying(kind: type[Er] = Er) -> Er:
+def replaying(kind: type[Er] = Er, how: Literal["joint", "apart"] = "joint") -> Er:
     """An objective in its second task, whose memory is full."""
-    options = DerppOptions(8, 4) if kind is Derpp else ErOptions(8, 4)
+    options = DerppOptions(8, 4, how) if kind is Derpp else ErOptions(8, 4, how)
     part = kind(options, context(STREAM))
     examples = batch(12, STREAM)
     logits = torch.arange(72).view(12, 6) / 20
@@ -88,6 +87,20 @@ def replaying(kind: type[Er] = Er) -> Er:
 def fit_of(net: Network, examples: Batch, rows: list[int] | None = None) -> Callable[[nn.Module], Tensor]:
     part = examples if rows is None else examples.take(torch.tensor(rows))
     return lambda model: cross_entropy(model(part.x.contiguous(memory_format=net.layout)).logits, part.y)
+
+
+def joint_of(
+    net: Network, examples: Batch, rows: list[int] | None, replay: Replay, apart: bool = False
+) -> Callable[[nn.Module], Tensor]:
+    """Cross-entropy of the rows + that of what is replayed with them, in one pass or in two."""
+    part = examples if rows is None else examples.take(torch.tensor(rows))
+
+    def loss(model: nn.Module) -> Tensor:
+        groups = [part.x, replay.x] if apart else [torch.cat([part.x, replay.x])]
+        logits = torch.cat([model(x.contiguous(memory_format=net.layout)).logits for x in groups])
+        return cross_entropy(logits[: len(part)], part.y) + cross_entropy(logits[len(part) :], replay.y)
+
+    return loss
 
 
 def flat(net: Network) -> Tensor:

@@ -8,14 +8,14 @@ from esacl.objectives.base import Objective
 from esacl.optim.gradient import GradientRule
 from esacl.options import NoOptions
 from esacl.selection.base import DataSelector, KeepAll
-from esacl.types import Batch, Outputs, Trace
+from esacl.types import Batch, Outputs, Replay, Trace
 from tests.builders import batch, context, network, same, weights
 
 
 class Penalised(Objective):
     """Retains by a penalty on the weights."""
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor:
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor:
         return torch.stack([value.square().sum() for value in net.stored.values()]).sum()
 
 

@@ -1,13 +1,9 @@
-from collections.abc import Callable
 from copy import deepcopy
+from typing import Literal
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from esacl.objectives.memory import Replay
-from esacl.types import Batch
 from tests.builders import batch, network
 from tests.optim.sharpness_tools import (
     SETS,
@@ -16,6 +12,7 @@ from tests.optim.sharpness_tools import (
     assert_near,
     fit_of,
     flat,
+    joint_of,
     nothing,
     replaying,
     rule,
@@ -38,25 +35,33 @@ def test_the_gradient_is_that_of_a_copy_moved_up_the_support_sets_loss(
 
 
 @pytest.mark.parametrize(("support", "update"), SETS)
+@pytest.mark.parametrize("how", ["joint", "apart"])
 @pytest.mark.parametrize("ascent", ["fit", "total"])
 @pytest.mark.parametrize("backbone", ["mlp", "cnn"])
-def test_with_retention_the_ascent_is_of_the_fit_or_of_the_total_and_the_descent_of_the_total(
-    backbone: str, ascent: str, support: list[int] | None, update: list[int] | None
+def test_the_ascent_is_of_the_fit_or_of_the_total_and_the_descent_of_the_total(
+    backbone: str, ascent: str, how: Literal["joint", "apart"], support: list[int] | None, update: list[int] | None
 ) -> None:
-    net, examples, part = network(backbone, 8), batch(8, STREAM, task=1), replaying()
-    replay = deepcopy(part.memory).draw(4)
-    fits = fit_of(net, examples, support), fit_of(net, examples, update)
-
-    def retained(model: nn.Module) -> Tensor:
-        return cross_entropy(model(replay.x.contiguous(memory_format=net.layout)).logits, replay.y)
-
-    def ascended(model: nn.Module) -> Tensor:
-        return fits[0](model) + retained(model) if ascent == "total" else fits[0](model)
-
-    expected = sam(deepcopy(net.model), ascended, lambda model: fits[1](model) + retained(model), 0.3)
+    net, examples, part = network(backbone, 8), batch(8, STREAM, task=1), replaying(how=how)
+    replay, apart = deepcopy(part.memory).draw(4), how == "apart"
+    ascended = fit_of(net, examples, support)
+    if ascent == "total":
+        ascended = joint_of(net, examples, support, replay, apart)
+    expected = sam(deepcopy(net.model), ascended, joint_of(net, examples, update, replay, apart), 0.3)
     trace = rule(0.3, ascent=ascent).fill(net, part, examples, Given(support, update))
     assert_near(flat(net), expected)
     assert trace.updated == len(update or range(8))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_the_ascent_can_see_a_part_of_what_is_replayed(share: float) -> None:
+    net, examples, part = network("cnn", 8), batch(8, STREAM, task=1), replaying()
+    replay = deepcopy(part.memory).draw(4)
+    some = joint_of(net, examples, [0, 3, 6], replay.part(share))
+    expected = sam(deepcopy(net.model), some, joint_of(net, examples, None, replay), 0.3)
+    rule(0.3, replay=share).fill(net, part, examples, Given([0, 3, 6]))
+    assert_near(flat(net), expected)
+    calls = 3 * (3 + round(4 * share)) + 3 * (8 + 4)
+    assert net.meter.executed_macs == {"train": calls * net.meter.dense}
 
 
 @pytest.mark.parametrize("ranking", ["pass", "reuse"])
@@ -74,12 +79,8 @@ def test_between_ascents_the_orthogonal_direction_is_used_again_as_in_the_twin()
     renewed = []
     for step in range(8):
         examples, replay = batch(8, STREAM, task=1, start=step), deepcopy(part.memory).draw(4)
-
-        def total(rows: list[int], of: Batch = examples, old: Replay = replay) -> Callable[[nn.Module], Tensor]:
-            fit = fit_of(net, of, rows)
-            return lambda model: fit(model) + cross_entropy(model(old.x).logits, old.y)
-
-        expected = twin.gradient(deepcopy(net.model), total([0, 3, 6]), total([1, 2, 5, 7]))
+        first, second = (joint_of(net, examples, rows, replay) for rows in ([0, 3, 6], [1, 2, 5, 7]))
+        expected = twin.gradient(deepcopy(net.model), first, second)
         before = mine.second
         mine.fill(net, part, examples, Given([0, 3, 6], [1, 2, 5, 7]))
         assert_near(flat(net), expected)

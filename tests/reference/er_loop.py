@@ -29,15 +29,19 @@ def train(
             steps = loader.steps()
             for step, batch in enumerate(loader.epoch(epoch)):
                 optimizer.param_groups[0]["lr"] = lr * 0.5 * (1 + cos(pi * (epoch + step / steps) / epochs))
-                loss = cross_entropy(model(batch.x.contiguous(memory_format=layout)).logits, batch.y)
+                x, y = batch.x, batch.y
                 if number > 0:
                     drawn = memory.draw(batch_size)
                     raw = torch.stack([image for image, _, _ in drawn])
                     labels = torch.stack([label for _, label, _ in drawn])
                     places = torch.arange(replayed, replayed + len(drawn))
                     replayed += len(drawn)
-                    x = stream.inputs.augmented(raw, derive(seed, "augment replay"), places)
-                    loss = loss + cross_entropy(model(x.contiguous(memory_format=layout)).logits, labels)
+                    x = torch.cat([x, stream.inputs.augmented(raw, derive(seed, "augment replay"), places)])
+                    y = torch.cat([y, labels])
+                logits = model(x.contiguous(memory_format=layout)).logits
+                loss = cross_entropy(logits[: len(batch)], batch.y)
+                if number > 0:
+                    loss = loss + cross_entropy(logits[len(batch) :], y[len(batch) :])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -3,6 +3,7 @@ from math import sqrt
 
 import pytest
 import torch
+from torch import nn
 
 from esacl.objectives.base import Objective
 from esacl.objectives.derpp import Derpp, DerppOptions
@@ -86,6 +87,28 @@ def test_with_fresh_losses_the_gradient_is_of_the_hardest_examples_of_the_batch_
         torch.testing.assert_close(net.gradients()[name], gradient, msg=name)
     torch.testing.assert_close(trace.fit, losses.detach())
     assert trace.rows is None
+
+
+def test_logits_stored_but_not_learnt_from_have_the_scale_of_learnt_ones() -> None:
+    net, examples = network("cnn", 8), batch(16)
+    for norm in (module for module in net.model.modules() if isinstance(module, nn.BatchNorm2d)):
+        norm.running_mean.add_(3)  # type: ignore[union-attr]  # statistics that lag behind, as they do in training
+        norm.running_var.mul_(0.01)  # type: ignore[union-attr]
+    part = selector(rule="random")
+    statistics = weights(net)
+    trace = gradient_rule(False).fill(net, Derpp(DerppOptions(100), context()), examples, part)
+    assert trace.rows is not None
+    learnt, stored = trace.rows[:8], trace.rows[8:]
+    assert len(stored) == 8
+    twin = network("cnn", 8)
+    torch.testing.assert_close(trace.logits(learnt), twin(examples.x[learnt]).logits.detach())
+    both = twin(torch.cat([examples.x[stored], examples.x[learnt]])).logits.detach()
+    torch.testing.assert_close(trace.logits(stored), both[:8])
+    assert 0.5 < trace.logits(stored).std() / trace.logits(learnt).std() < 2
+    moved = [name for name, value in weights(net).items() if not torch.equal(value, statistics[name])]
+    assert moved == [name for name in statistics if "running" in name or "tracked" in name]
+    counts = [int(value) for name, value in weights(net).items() if name.endswith("num_batches_tracked")]
+    assert counts == [1] * 3, "only the pass that is learnt from"
 
 
 @pytest.mark.parametrize("ranking", ["pass", "stale"])

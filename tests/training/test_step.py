@@ -16,7 +16,7 @@ from esacl.training import step as module
 from esacl.training.events import StepDone
 from esacl.training.parts import Parts
 from esacl.training.step import memory_gradients, remembered_values, train_step
-from esacl.types import Batch, Outputs, Params
+from esacl.types import Batch, Outputs, Params, Replay
 from tests.builders import batch, context, finish, network, parts, same, stream, trainer, weights
 from tests.training.step_tools import (
     BLOCK,
@@ -188,7 +188,7 @@ def test_gradients_of_the_parts_own_parameters_do_not_add_up_over_steps() -> Non
         def extra_parameters(self) -> Params:
             return {"scale": scale}
 
-        def retain_loss(self, net: Network, outputs: Outputs, examples: Batch) -> Tensor:
+        def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor:
             return 3 * scale
 
     known = context()

@@ -139,6 +139,11 @@ class Network:
         """Every process calls it with all rows: for those who watch what layers read."""
         return nullcontext() if self.shares is None else self.shares.apart()
 
+    @property
+    def normalises_by_batch(self) -> bool:
+        """Whether an answer depends on the other rows of a batch, as with BatchNorm in training mode."""
+        return any(isinstance(module, NORMS) and module.training for module in self.model.modules())
+
     def train_mode(self) -> None:
         """Training mode; with `frozen_statistics`, BatchNorm goes on using the ones it has."""
         self.model.train()

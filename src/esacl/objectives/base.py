@@ -9,7 +9,7 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
-from esacl.types import Batch, Context, Outputs, State, Trace
+from esacl.types import Batch, Context, Outputs, Replay, State, Trace
 
 MASKED = -1e4  # a logit that no softmax sees, finite in every precision
 
@@ -39,7 +39,14 @@ class Objective(Part):
         """[B] loss of each example: cross-entropy unless a method says otherwise."""
         return torch.nn.functional.cross_entropy(outputs.logits, batch.y, reduction="none")
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+    def rehearse(self) -> Replay | None:
+        """Remembered examples for the next step, drawn anew; None without any.
+
+        The gradient rule calls the network with them and hands the answers to `retain_loss`.
+        """
+        return None
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Penalty, distillation or replay; None where there is nothing to retain yet."""
         return None
 
@@ -49,13 +56,6 @@ class Objective(Part):
         Asked at most once a step, and only where some rows would not be seen otherwise.
         """
         return None
-
-    def mark(self) -> State:
-        """Where the random choices of `retain_loss` stand, for `rewind`."""
-        return {}
-
-    def rewind(self, mark: State) -> None:
-        """Make the random choices since `mark` again: the next `retain_loss` replays the same examples."""
 
     def training_set(self, task: Task) -> Examples:
         """What a task trains on; may depend only on state that stays the same during the task."""

@@ -13,7 +13,7 @@ from esacl.objectives.exemplars import ExemplarObjective, ExemplarOptions
 from esacl.options import option
 from esacl.rng import generator
 from esacl.streams.base import Task
-from esacl.types import Batch, Context, Outputs, Params, State
+from esacl.types import Batch, Context, Outputs, Params, Replay, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Co2l(ExemplarObjective):
         each = contrastive_losses(points, batch.y.repeat(views), self.options.temperature).view(views, -1).mean(0)
         return torch.where(batch.task == self.task, each, each.detach())
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Cross-entropy between old and present similarities, from the second task on."""
         if not self.teacher:
             return None

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from esacl.nets.network import Network
 from esacl.objectives.er import Er, ErOptions
 from esacl.options import option
-from esacl.types import Batch, Outputs
+from esacl.types import Batch, Outputs, Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class DerppOptions(ErOptions):
 
     alpha: float = option(0.1, "weight of the distance to the stored logits", low=0)
     beta: float = option(0.5, "weight of the cross-entropy on stored labels", low=0)
+    one_batch: bool = option(False, "both terms on one replayed batch, which is cheaper, instead of one for each")
 
 
 class Derpp(Er):
@@ -26,14 +27,21 @@ class Derpp(Er):
     Options = DerppOptions
     keep_logits = True
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
-        """Both replay terms, from the second task on; the two batches share one call of the network."""
-        if self.task == 0:
+    def draw(self) -> Replay:
+        """What both terms need: one batch for the two of them, or the one of the logits and then that of the labels."""
+        if self.options.one_batch:
+            return super().draw()
+        dark, labelled = super().draw(), super().draw()
+        return Replay(torch.cat([dark.x, labelled.x]), torch.cat([dark.y, labelled.y]), dark.logits)
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
+        """Both replay terms."""
+        if replay is None or replay.outputs is None:
             return None
-        dark, labelled = self.draw(), self.draw()
-        logits = net(torch.cat([dark.x, labelled.x])).logits
-        assert dark.logits is not None
-        distance = mse_loss(logits[: len(dark.y)], dark.logits)
-        rehearsal = cross_entropy(logits[len(dark.y) :], labelled.y)
+        logits, stored = replay.outputs.logits, replay.logits
+        assert stored is not None
+        first = len(logits) - len(stored)  # of the labelled rows: they are the last ones, or all
+        distance = mse_loss(logits[: len(stored)], stored)
+        rehearsal = cross_entropy(logits[first:], replay.y[first:])
         combined: Tensor = self.options.alpha * distance + self.options.beta * rehearsal
         return combined

@@ -1,17 +1,17 @@
 """Experience replay (ER; Chaudhry et al. 2019): rehearse a few stored examples in every step."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
-from esacl.objectives.memory import Plan, Replay, Reservoir
+from esacl.objectives.memory import Plan, Reservoir
 from esacl.options import option
 from esacl.streams.base import Examples
-from esacl.types import Batch, Context, Outputs, State, Trace
+from esacl.types import Batch, Context, Outputs, Replay, State, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,9 @@ class ErOptions:
 
     buffer: int = option(500, "examples kept for replay", low=1, high=10_000_000)
     replay_batch: int | None = option(None, "replayed examples a step (default: the batch size)", low=1, high=100_000)
+    batch: Literal["joint", "apart"] = option(
+        "joint", "current and replayed examples in one forward pass, which BatchNorm normalises as one batch, or in two"
+    )
 
 
 class Er(Objective):
@@ -37,12 +40,15 @@ class Er(Objective):
         """One replayed batch."""
         return self.memory.draw(self.options.replay_batch or self.context.batch_size)
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
-        """Cross-entropy on stored examples, from the second task on."""
-        if self.task == 0:
+    def rehearse(self) -> Replay | None:
+        """A replayed batch, from the second task on."""
+        return None if self.task == 0 else replace(self.draw(), apart=self.options.batch == "apart")
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
+        """Cross-entropy on what is replayed."""
+        if replay is None or replay.outputs is None:
             return None
-        replay = self.draw()
-        return cross_entropy(net(replay.x).logits, replay.y)
+        return cross_entropy(replay.outputs.logits, replay.y)
 
     def wanted(self, batch: Batch) -> Tensor | None:
         """What will be stored with its logits."""
@@ -50,14 +56,6 @@ class Er(Objective):
             return None
         self._plan = self._plan or self.memory.plan(len(batch))  # once, however often the batch is glanced at
         return self._plan.rows
-
-    def mark(self) -> State:
-        """Where the memory's draws stand."""
-        return self.memory.mark()
-
-    def rewind(self, mark: State) -> None:
-        """Draw the same again."""
-        self.memory.rewind(mark)
 
     def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
         """Remembered examples, from the second task on."""

@@ -14,7 +14,7 @@ from esacl.objectives.base import Objective
 from esacl.options import option
 from esacl.rng import generator
 from esacl.streams.base import Task
-from esacl.types import Batch, Context, Outputs, Params, State
+from esacl.types import Batch, Context, Outputs, Params, Replay, State
 
 FLOATS = 2**25  # numbers that the gradients of a chunk of examples may take
 
@@ -55,7 +55,7 @@ class Ewc(Objective):
         if getattr(net.model, "own", False):
             _check_gradients(net)
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """The penalty, from the second task on."""
         if not self.fisher:
             return None

@@ -12,7 +12,7 @@ from esacl.objectives.base import MASKED
 from esacl.objectives.exemplars import ExemplarObjective, features_of
 from esacl.objectives.readout import Readout
 from esacl.streams.base import Examples, Task
-from esacl.types import Batch, Context, Outputs, Params, State
+from esacl.types import Batch, Context, Outputs, Params, Replay, State
 
 
 class Icarl(ExemplarObjective):
@@ -23,7 +23,7 @@ class Icarl(ExemplarObjective):
         wanted = one_hot(batch.y, outputs.logits.shape[1])[:, self.columns]
         return bce(outputs.logits[:, self.columns], wanted.to(outputs.logits), reduction="none").sum(1)
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Old columns against what the teacher says, from the second task on."""
         if not self.teacher:
             return None

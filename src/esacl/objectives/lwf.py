@@ -13,7 +13,7 @@ from esacl.objectives.base import MASKED, Objective
 from esacl.objectives.teacher import Teacher
 from esacl.options import option
 from esacl.streams.base import Task
-from esacl.types import Batch, Context, Outputs, State, Trace
+from esacl.types import Batch, Context, Outputs, Replay, State, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Lwf(Objective):
             logits = torch.where(logits == MASKED, MASKED, self._head(outputs.features.detach()))
         return cross_entropy(logits, batch.y, reduction="none")
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Distillation on the current batch, from the second task on; nothing can be lost during the warm-up."""
         if not self.old or self.left:
             return None

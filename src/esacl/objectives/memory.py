@@ -7,16 +7,7 @@ from torch import Tensor
 
 from esacl.rng import derive, generator
 from esacl.streams.base import Examples
-from esacl.types import Context, State
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """Examples drawn from a memory."""
-
-    x: Tensor
-    y: Tensor
-    logits: Tensor | None
+from esacl.types import Context, Replay, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +62,6 @@ class Reservoir:
             if name not in self._store:
                 self._store[name] = values.new_zeros((self.capacity, *values.shape[1:]))
             self._store[name][plan.places] = values
-
-    def mark(self) -> State:
-        """Where the draws for replay stand."""
-        return {"draws": self.draws["replay"], "generator": self._generator.get_state()}
-
-    def rewind(self, mark: State) -> None:
-        """Draw for replay from there again."""
-        self.draws["replay"] = mark["draws"]
-        self._generator.set_state(mark["generator"])
 
     def draw(self, count: int, purpose: str = "replay") -> Replay:
         """`count` examples at random (all, where there are fewer), without repetition, freshly augmented.

@@ -1,7 +1,7 @@
 """The gradient slot: from a batch to the gradients of a step, with θ unchanged on return."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esacl.nets.network import Network
 from esacl.part import Part
-from esacl.types import Batch, Outputs, State, Trace
+from esacl.types import Batch, Outputs, Replay, Trace
 
 Choose = Callable[[Batch, Tensor | None], Tensor | None]
 
@@ -22,20 +22,16 @@ class Losses(Protocol):
         """Loss of each example."""
         ...
 
-    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch) -> Tensor | None:
+    def rehearse(self) -> Replay | None:
+        """Examples to replay in this step, if any."""
+        ...
+
+    def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Retention term, if any."""
         ...
 
     def wanted(self, batch: Batch) -> Tensor | None:
         """Rows whose outputs at θ are needed after the step."""
-        ...
-
-    def mark(self) -> State:
-        """Where the random choices of the retention term stand."""
-        ...
-
-    def rewind(self, mark: State) -> None:
-        """Make the random choices since the mark again."""
         ...
 
 
@@ -64,6 +60,7 @@ class Look:
     outputs: Outputs  # of all views of `batch`, with gradients
     fit: Tensor  # of `batch` on its own: losses that compare examples compare those that count
     known: Tensor | None  # fit losses of the whole batch, where they are fresh
+    replay: Replay | None  # what was replayed with it, and the answers to that
     trace: Callable[[Tensor, int], Trace]  # the record of a step that minimised a loss over so many rows
 
     @property
@@ -72,19 +69,33 @@ class Look:
         return self.fit.mean()
 
 
-def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Choose) -> Look:
+def call(net: Network, batch: Batch, replay: Replay | None) -> tuple[Outputs, Replay | None]:
+    """Answers to a batch and to what is replayed with it: one forward pass for both, unless they are to be apart."""
+    if replay is None:
+        return net(batch.inputs), None
+    if replay.apart:
+        return net(batch.inputs), replace(replay, outputs=net(replay.x))
+    inputs = batch.inputs
+    features, logits = net(torch.cat([inputs, replay.x]))
+    current = Outputs(features[: len(inputs)], logits[: len(inputs)])
+    return current, replace(replay, outputs=Outputs(features[len(inputs) :], logits[len(inputs) :]))
+
+
+def look(
+    net: Network, objective: Losses, batch: Batch, ranking: str, choose: Choose, replay: Replay | None = None
+) -> Look:
     """Fit losses at θ of the rows that `choose` wants, with as few calls for other rows as the ranking allows."""
     if ranking == "reuse":
-        outputs = net(batch.inputs)
+        outputs, replay = call(net, batch, replay)
         fit = objective.fit_loss(outputs, batch)
         fresh = fit.detach()
         trace, rows = _recorder(batch, outputs, fresh), choose(batch, fresh)
         if rows is None:
-            return Look(batch, outputs, fit, fresh, trace)
+            return Look(batch, outputs, fit, fresh, replay, trace)
         part = batch.take(rows)
         places = torch.cat([rows + view * len(batch) for view in range(len(batch.views))])
         outputs = Outputs(outputs.features[places], outputs.logits[places])
-        return Look(part, outputs, objective.fit_loss(outputs, part), fresh, trace)
+        return Look(part, outputs, objective.fit_loss(outputs, part), fresh, replay, trace)
     ranked: tuple[Outputs, Tensor] | None = None
     if ranking == "pass":
         with torch.no_grad(), net.untracked():
@@ -92,14 +103,14 @@ def look(net: Network, objective: Losses, batch: Batch, ranking: str, choose: Ch
             ranked = outputs, objective.fit_loss(outputs, batch)
     rows = choose(batch, None if ranked is None else ranked[1])
     part = batch if rows is None else batch.take(rows)
-    outputs = net(part.inputs)
+    outputs, replay = call(net, part, replay)
     fit = objective.fit_loss(outputs, part)
     if rows is None:
-        return Look(part, outputs, fit, fit.detach(), _recorder(batch, outputs, fit.detach()))
+        return Look(part, outputs, fit, fit.detach(), replay, _recorder(batch, outputs, fit.detach()))
     if ranked is not None:
-        return Look(part, outputs, fit, ranked[1], _recorder(batch, *ranked))
+        return Look(part, outputs, fit, ranked[1], replay, _recorder(batch, *ranked))
     seen = _with_wanted(net, objective, batch, part, outputs, fit, rows)
-    return Look(part, outputs, fit, None, _recorder(batch, *seen))
+    return Look(part, outputs, fit, None, replay, _recorder(batch, *seen))
 
 
 @torch.no_grad()
@@ -108,7 +119,8 @@ def _with_wanted(
 ) -> tuple[Outputs, Tensor, Tensor]:
     """Outputs and losses of the rows that were called, and of those that are only wanted for the memory.
 
-    The latter are called apart, in evaluation mode, so that they touch neither the gradient nor any statistic.
+    The latter are called apart, so that they touch neither the gradient nor any statistic. BatchNorm normalises them
+    by the batch as it does the others, so the rows that were learnt from come along: a few rows have no statistics.
     """
     seen = Outputs(outputs.features[: len(part)], outputs.logits[: len(part)])
     losses = fit.detach()
@@ -119,8 +131,9 @@ def _with_wanted(
         others = wanted[missing[wanted]]
         if len(others):
             rest = batch.take(others)
-            with net.inference():
-                more = net(rest.x)
+            company = part.x if net.normalises_by_batch else part.x[:0]
+            with net.untracked():
+                more = Outputs(*(values[: len(rest)] for values in net(torch.cat([rest.x, company]))))
             seen = Outputs(torch.cat([seen.features, more.features]), torch.cat([seen.logits, more.logits]))
             unknown = len(rest.views) > 1  # a loss over several views is not to be had from one
             rest_fit = torch.full_like(losses[:1], inf).expand(len(rest)) if unknown else objective.fit_loss(more, rest)
@@ -146,8 +159,8 @@ class GradientRule(Part):
 
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
-        seen = look(net, objective, batch, selector.ranking, selector.update_set)
-        loss = total(seen.loss, objective.retain_loss(net, seen.outputs, seen.batch))
+        seen = look(net, objective, batch, selector.ranking, selector.update_set, objective.rehearse())
+        loss = total(seen.loss, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))
         net.backward(loss)
         return seen.trace(loss, len(seen.batch))
 

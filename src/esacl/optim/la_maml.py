@@ -14,7 +14,7 @@ from torch.nn.functional import relu
 from torch.nn.utils import clip_grad_norm_
 
 from esacl.nets.network import Network
-from esacl.optim.gradient import GradientRule, Losses, Selection, look, total
+from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, total
 from esacl.optim.update import UpdateRule
 from esacl.options import option
 from esacl.types import Batch, Context, Params, State, Trace
@@ -101,14 +101,12 @@ class Lookahead(GradientRule):
         return {name: fast[name] - rates[name] * (shrink * own) for name, own in zip(fast, gradients)}
 
     def _meta_loss(self, net: Network, objective: Losses, part: Batch, path: list[Params]) -> Tensor:
-        mark = objective.mark()
-        losses = []
+        replay, losses = objective.rehearse(), []
         for fast in path:
-            objective.rewind(mark)
             with _using(net, fast), nullcontext() if fast is path[-1] else net.untracked():
-                outputs = net(part.inputs)
+                outputs, replayed = call(net, part, replay)
                 fit = objective.fit_loss(outputs, part).mean()
-                losses.append(total(fit, objective.retain_loss(net, outputs, part)))
+                losses.append(total(fit, objective.retain_loss(net, outputs, part, replayed)))
         added = torch.stack(losses).sum()
         return added if self.options.meta == "sum" else added / len(losses)
 

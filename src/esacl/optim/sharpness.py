@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
-from esacl.optim.gradient import GradientRule, Losses, Selection, look, total
+from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, total
 from esacl.options import option
 from esacl.types import Batch, Context, Params, State, Trace
 
@@ -19,9 +19,10 @@ class SharpnessOptions:
     """Settings of the ascent."""
 
     rho: float = option(0.0, "ρ: length of the ascent; 0 is the plain gradient", low=0, high=100)
-    ascent: Literal["fit", "total"] | None = option(
-        None, "loss that is ascended: that of the support set, or with retention (default: fit; total with every > 1)"
+    ascent: Literal["fit", "total"] = option(
+        "total", "loss that is ascended: that of all tasks (current and replayed examples), or the current task's alone"
     )
+    replay: float = option(1.0, "share of the replayed examples that the ascent sees", low=0.01, high=1)
     every: int = option(1, "ascend in every k-th step only, re-using its second direction in between", low=1)
     reuse: float = option(0.7, "weight of the re-used direction", low=0)
 
@@ -32,6 +33,9 @@ class SharpnessAware(GradientRule):
     Between ascents (`every` > 1) the part of the last g that was orthogonal to the plain gradient is added to the
     plain gradient, in proportion (LookSAM; Liu et al. 2022). That needs both gradients of the same loss, so the
     ascent is then of the total loss. Statistics of BatchNorm see θ only, never θ + ε.
+
+    The loss ℓ is that of all tasks (Eq. 8-10): an ascent of the current task's loss alone makes its gradient larger
+    than that of the replayed examples (docs/decisions.md).
     """
 
     Options: ClassVar[type[Any]] = SharpnessOptions
@@ -43,11 +47,6 @@ class SharpnessAware(GradientRule):
         self._before: Params = {}  # room for θ during an ascent
 
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The ascent that re-using its direction needs."""
-        return {"ascent": "fit" if options["every"] == 1 else "total"}
-
-    @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
         """A direction can be re-used only where both gradients are of the same loss on the same examples."""
         own, chosen = options["gradient"], options.get("selection", {})
@@ -55,6 +54,11 @@ class SharpnessAware(GradientRule):
             return (
                 f"gradient.every = {own['every']} re-uses a direction, for which gradient.ascent must be 'total', "
                 f"but 'fit' was given. Leave gradient.ascent out, or set gradient.every to 1."
+            )
+        if own["every"] > 1 and own["replay"] < 1:
+            return (
+                f"gradient.every = {own['every']} re-uses a direction, for which ascent and descent must see the same "
+                f"examples, but gradient.replay = {own['replay']!r}. Leave gradient.replay out, or set every to 1."
             )
         if own["every"] > 1 and chosen.get("keep", 1) < 1 and chosen.get("support") != chosen.get("redundant"):
             return (
@@ -80,19 +84,21 @@ class SharpnessAware(GradientRule):
         return trace
 
     def _ascend(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
-        seen = look(net, objective, batch, selector.ranking, selector.support_set)
+        replay = objective.rehearse()
+        ascended = None
+        if self.options.ascent == "total" and replay is not None:
+            ascended = replay if self.options.replay == 1 else replay.part(self.options.replay)
+        seen = look(net, objective, batch, selector.ranking, selector.support_set, ascended)
         loss = seen.loss
-        if self.options.ascent == "total" or self.options.every > 1:
-            mark = objective.mark()
-            loss = total(loss, objective.retain_loss(net, seen.outputs, seen.batch))
-            objective.rewind(mark)
+        if self.options.ascent == "total":
+            loss = total(loss, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))
         net.backward(loss)
         first = {name: gradient.clone() for name, gradient in net.gradients().items()} if self.options.every > 1 else {}
         rows = selector.update_set(batch, seen.known)
         part = batch if rows is None else batch.take(rows)
         with self._ascended(net), net.untracked():
-            outputs = net(part.inputs)
-            loss = total(objective.fit_loss(outputs, part).mean(), objective.retain_loss(net, outputs, part))
+            outputs, answered = call(net, part, replay)
+            loss = total(objective.fit_loss(outputs, part).mean(), objective.retain_loss(net, outputs, part, answered))
             net.backward(loss)
         if first:
             self._keep_second(first, net.gradients())
