@@ -10,6 +10,20 @@ def hardest(losses: list[float], keep: float) -> list[int]:
     return sorted(order[:count])
 
 
+def unbiased(losses: list[float], keep: float, chances: list[float]) -> dict[int, float]:
+    """Rows that are kept, and how many rows each stands for: those above the mean, and a sample of the others.
+
+    At least a fifth of what is kept is sampled, by the largest of numbers drawn beforehand.
+    """
+    count = max(1, round(keep * len(losses)))
+    seen = [loss for loss in losses if loss < inf]
+    above = sum(loss == inf or loss > sum(seen) / len(seen) for loss in losses)
+    sure = min(above, count - max(1, round(0.2 * count)))
+    order = sorted(range(len(losses)), key=lambda row: (-losses[row], row))
+    others = sorted(order[sure:], key=lambda row: (-chances[row], row))[: count - sure]
+    return dict.fromkeys(order[:sure], 1.0) | {row: (len(losses) - sure) / (count - sure) for row in others}
+
+
 class LastSeen:
     """The loss of each example when it was last seen; an example that never was counts as the hardest."""
 

@@ -51,22 +51,22 @@ class Selection(Protocol):
         """Rows for the descent; None for all."""
         ...
 
+    def weights(self, batch: Batch, rows: Tensor | None) -> Tensor | None:
+        """Weights of the chosen rows' losses; None where all weigh the same."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """What was seen of a batch at θ."""
 
     batch: Batch  # the rows that count: the whole batch, or those that were chosen
+    rows: Tensor | None  # which these are; None for all
     outputs: Outputs  # of all views of `batch`, with gradients
     fit: Tensor  # of `batch` on its own: losses that compare examples compare those that count
     known: Tensor | None  # fit losses of the whole batch, where they are fresh
     replay: Replay | None  # what was replayed with it, and the answers to that
     trace: Callable[[Tensor, int], Trace]  # the record of a step that minimised a loss over so many rows
-
-    @property
-    def loss(self) -> Tensor:
-        """Mean fit loss of the rows that count."""
-        return self.fit.mean()
 
 
 def call(net: Network, batch: Batch, replay: Replay | None) -> tuple[Outputs, Replay | None]:
@@ -91,11 +91,11 @@ def look(
         fresh = fit.detach()
         trace, rows = _recorder(batch, outputs, fresh), choose(batch, fresh)
         if rows is None:
-            return Look(batch, outputs, fit, fresh, replay, trace)
+            return Look(batch, None, outputs, fit, fresh, replay, trace)
         part = batch.take(rows)
         places = torch.cat([rows + view * len(batch) for view in range(len(batch.views))])
         outputs = Outputs(outputs.features[places], outputs.logits[places])
-        return Look(part, outputs, objective.fit_loss(outputs, part), fresh, replay, trace)
+        return Look(part, rows, outputs, objective.fit_loss(outputs, part), fresh, replay, trace)
     ranked: tuple[Outputs, Tensor] | None = None
     if ranking == "pass":
         with torch.no_grad(), net.untracked():
@@ -106,11 +106,11 @@ def look(
     outputs, replay = call(net, part, replay)
     fit = objective.fit_loss(outputs, part)
     if rows is None:
-        return Look(part, outputs, fit, fit.detach(), replay, _recorder(batch, outputs, fit.detach()))
+        return Look(part, None, outputs, fit, fit.detach(), replay, _recorder(batch, outputs, fit.detach()))
     if ranked is not None:
-        return Look(part, outputs, fit, ranked[1], replay, _recorder(batch, *ranked))
+        return Look(part, rows, outputs, fit, ranked[1], replay, _recorder(batch, *ranked))
     seen = _with_wanted(net, objective, batch, part, outputs, fit, rows)
-    return Look(part, outputs, fit, None, replay, _recorder(batch, *seen))
+    return Look(part, rows, outputs, fit, None, replay, _recorder(batch, *seen))
 
 
 @torch.no_grad()
@@ -160,12 +160,18 @@ class GradientRule(Part):
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
         seen = look(net, objective, batch, selector.ranking, selector.update_set, objective.rehearse())
-        loss = total(seen.loss, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))
+        fit = mean(seen.fit, selector.weights(batch, seen.rows))
+        loss = total(fit, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))
         net.backward(loss)
         return seen.trace(loss, len(seen.batch))
 
     def begin_task(self) -> None:
         """A task starts."""
+
+
+def mean(fit: Tensor, weights: Tensor | None) -> Tensor:
+    """Mean fit loss of the rows that count; with weights, an estimate of that of the whole batch."""
+    return fit.mean() if weights is None else (weights * fit).mean()
 
 
 def total(fit: Tensor, retained: Tensor | None) -> Tensor:

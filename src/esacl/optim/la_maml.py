@@ -14,7 +14,7 @@ from torch.nn.functional import relu
 from torch.nn.utils import clip_grad_norm_
 
 from esacl.nets.network import Network
-from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, total
+from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
 from esacl.optim.update import UpdateRule
 from esacl.options import option
 from esacl.types import Batch, Context, Params, State, Trace
@@ -66,10 +66,10 @@ class Lookahead(GradientRule):
 
         with net.untracked():
             seen = look(net, objective, batch, selector.ranking, first)
-            path = self._path(net, objective, batch, slices, seen.loss)
+            path = self._path(net, objective, batch, slices, seen.fit.mean())
         counted = torch.cat(slices)
         part = batch if len(counted) == len(batch) else batch.take(counted)
-        loss = self._meta_loss(net, objective, part, path)
+        loss = self._meta_loss(net, objective, part, path, selector.weights(batch, counted))
         net.backward(loss)
         return seen.trace(loss, len(part))
 
@@ -100,12 +100,14 @@ class Lookahead(GradientRule):
         shrink = shrinkage(gradients, self.options.clip)
         return {name: fast[name] - rates[name] * (shrink * own) for name, own in zip(fast, gradients)}
 
-    def _meta_loss(self, net: Network, objective: Losses, part: Batch, path: list[Params]) -> Tensor:
+    def _meta_loss(
+        self, net: Network, objective: Losses, part: Batch, path: list[Params], weights: Tensor | None
+    ) -> Tensor:
         replay, losses = objective.rehearse(), []
         for fast in path:
             with _using(net, fast), nullcontext() if fast is path[-1] else net.untracked():
                 outputs, replayed = call(net, part, replay)
-                fit = objective.fit_loss(outputs, part).mean()
+                fit = mean(objective.fit_loss(outputs, part), weights)
                 losses.append(total(fit, objective.retain_loss(net, outputs, part, replayed)))
         added = torch.stack(losses).sum()
         return added if self.options.meta == "sum" else added / len(losses)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
-from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, total
+from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
 from esacl.options import option
 from esacl.types import Batch, Context, Params, State, Trace
 
@@ -89,7 +89,7 @@ class SharpnessAware(GradientRule):
         if self.options.ascent == "total" and replay is not None:
             ascended = replay if self.options.replay == 1 else replay.part(self.options.replay)
         seen = look(net, objective, batch, selector.ranking, selector.support_set, ascended)
-        loss = seen.loss
+        loss = mean(seen.fit, selector.weights(batch, seen.rows))
         if self.options.ascent == "total":
             loss = total(loss, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))
         net.backward(loss)
@@ -98,7 +98,8 @@ class SharpnessAware(GradientRule):
         part = batch if rows is None else batch.take(rows)
         with self._ascended(net), net.untracked():
             outputs, answered = call(net, part, replay)
-            loss = total(objective.fit_loss(outputs, part).mean(), objective.retain_loss(net, outputs, part, answered))
+            fit = mean(objective.fit_loss(outputs, part), selector.weights(batch, rows))
+            loss = total(fit, objective.retain_loss(net, outputs, part, answered))
             net.backward(loss)
         if first:
             self._keep_second(first, net.gradients())

@@ -28,6 +28,10 @@ class DataSelector(Part):
         """Rows of the batch for the descent (ERE), given each example's fit loss if it was asked for; None for all."""
         return None
 
+    def weights(self, batch: Batch, rows: Tensor | None) -> Tensor | None:
+        """Weight of the loss of each chosen row in the mean over the batch; None where all weigh the same."""
+        return None
+
     def begin_task(self, examples: int) -> None:
         """A task of so many examples starts."""
 
