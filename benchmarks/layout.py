@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from esacl.nets import build_model
 
 SHAPE, BATCH, CLASSES = (3, 32, 32), 32, 10
-NETWORKS = [("cnn", 32), ("resnet10", 16), ("resnet10", 32), ("resnet18", 20), ("resnet18", 64)]
+NETWORKS = [("cnn", 32), ("resnet18", 10), ("resnet10", 16), ("resnet10", 32), ("resnet18", 20), ("resnet18", 64)]
 
 
 def stepper(backbone: str, width: int, layout: torch.memory_format) -> Callable[[], float]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from esacl.nets.connections import IMAGE, Connection
+from esacl.nets.layers import Pointwise
 
 Shape = tuple[int, int, int]
 
@@ -75,7 +76,7 @@ class Block(nn.Module):
         self.norm2 = nn.BatchNorm2d(outside)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inside != outside:
-            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+            self.shortcut = nn.Sequential(Pointwise(inside, outside, stride), nn.BatchNorm2d(outside))
 
     def forward(self, x: Tensor) -> Tensor:
         """Residual of a batch."""

@@ -1,6 +1,7 @@
 """Kinds of layers, by inspection: whose weights may be pruned, and which of them take statistics of batches."""
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import avg_pool2d, conv2d
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 """Layers whose running statistics move in training mode."""
@@ -11,6 +12,22 @@ WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *TRANSPOSED)
 
 PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 """Weights of attention that are no layers of their own; its output is one (`out_proj`)."""
+
+
+class Pointwise(nn.Conv2d):
+    """A 1×1 convolution of every `stride`-th pixel, without bias. It picks the pixels first and convolves them densely.
+
+    The numbers are those of a strided convolution. That one corrupts memory when it is trained in the channels-last
+    layout with few input channels (https://github.com/uxlfoundation/oneDNN/issues/6035).
+    """
+
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__(inside, outside, 1, stride, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """One output pixel for each pixel that is picked."""
+        picked = avg_pool2d(input, 1, self.stride)  # keeps the layout, also of its gradient, which a slice does not
+        return conv2d(picked, self.weight)
 
 
 def weight_names(model: nn.Module) -> set[str]:

@@ -10,7 +10,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from esacl.errors import RunError
-from esacl.nets.layers import NORMS
+from esacl.nets.layers import NORMS, Pointwise
 from esacl.nets.macs import macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
@@ -212,10 +212,15 @@ def fits_channels_last(model: nn.Module) -> bool:
     Not so in a network of the user's own, whose forward may call `view`.
 
     Training strided 1×1 convolutions of fewer than 16 input channels corrupts memory there on AVX-512 processors
-    (below 8 on AVX2; https://github.com/uxlfoundation/oneDNN/issues/6035).
+    (below 8 on AVX2; https://github.com/uxlfoundation/oneDNN/issues/6035). A `Pointwise` is not such a one.
     """
     if getattr(model, "own", False):
         return False
     convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
-    narrow = any(c.kernel_size == (1, 1) and max(c.stride) > 1 and c.in_channels < 16 for c in convolutions)
-    return bool(convolutions) and not narrow
+    return bool(convolutions) and not any(_corrupts(convolution) for convolution in convolutions)
+
+
+def _corrupts(layer: nn.Conv2d) -> bool:
+    """Whether training the convolution in the channels-last layout may write where it should not."""
+    strided = layer.kernel_size == (1, 1) and max(layer.stride) > 1
+    return strided and layer.in_channels < 16 and not isinstance(layer, Pointwise)
