@@ -63,8 +63,16 @@ class StreamConfig:
     tasks: int | None = option(None, "number of tasks (default: the stream's own)", low=1)
     classes_per_task: int | None = option(None, "classes that arrive together (default: the stream's own)", low=1)
     class_order: Literal["fixed", "shuffled"] = option("fixed", "order of the classes: as listed, or by the seed")
-    limit_per_class: int | None = option(None, "use only this many training (and test) images of each class", low=1)
-    validation: float = option(0.1, "share of each class's training examples held out", low=0.01, high=0.5)
+    limit_per_class: int | None = option(
+        None,
+        "use only this many training (and test) images of each class; a tenth of the training images is then held out "
+        "for validation, unless stream.validation says otherwise",
+        low=1,
+    )
+    limit_order: Literal["scattered", "first"] = option(
+        "scattered", "images that limit_per_class takes: scattered evenly, or the first of each class in file order"
+    )
+    validation: float = option(0.1, "share of each class's training examples held out; 0: none", low=0, high=0.5)
     augment: bool = option(True, "random crop and flip of training images, where the stream has them")
     image_size: int | None = option(None, "size of a folder's images after resizing (default: 32)", low=4, high=512)
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")

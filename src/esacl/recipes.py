@@ -76,6 +76,11 @@ class Method:
         """Whether it can answer only when told the task."""
         return bool(getattr(self.part("sparsity"), "needs_task_id", False))
 
+    @property
+    def needs_validation(self) -> bool:
+        """Whether it watches validation examples while it trains."""
+        return bool(getattr(self.part("sparsity"), "needs_validation", False))
+
     def switched(self, options: Mapping[str, Mapping[str, Any]]) -> "Method":
         """The method without the parts that options switch off."""
         off = {slot for path, slot in self.switches.items() if _setting(options, path) is False}
@@ -192,10 +197,26 @@ def check_settings(config: Config) -> dict[str, dict[str, Any]]:
             f"nobody tells it; --scenario class-il was given. Leave it out, or use a method without task ids, "
             f"such as esacl-der++."
         )
+    check_held_out(config, config.stream.validation > 0)
     for slot in SLOTS:
         if problem := chosen.part(slot).problem(options):
             raise ConfigError(f"{config.method}: {problem}")
     return options
+
+
+def check_held_out(config: Config, held_out: bool) -> None:
+    """Refuse a run that needs validation examples where none are held out."""
+    remedy = "Hold some out (stream.validation = 0.1)"
+    if config.train.split == "validation" and not held_out:
+        raise ConfigError(
+            f"--split validation (train.split) has nothing to evaluate: stream.validation = 0 holds no training "
+            f"examples out. {remedy}, or evaluate on the test split (--split test)."
+        )
+    if method(config.method).needs_validation and not held_out:
+        raise ConfigError(
+            f"{config.method} watches validation accuracy to know when a task ends, but stream.validation = 0 holds no "
+            f"training examples out. {remedy}, or use another method."
+        )
 
 
 def resolve(config: Config, stream: Stream, own: OwnNet | None = None) -> Config:

@@ -13,8 +13,15 @@ def _setting(part: str, key: str, default: Any = None) -> Callable[[RunRecord], 
     return lambda record: record.config.get(part, {}).get(key, default)
 
 
+def _limit_order(record: RunRecord) -> str | None:
+    """Which images were taken, where that is not the usual even scatter."""
+    taken: str | None = _setting("stream", "limit_order")(record)
+    return None if taken == "scattered" else taken
+
+
 _ASPECTS: Mapping[str, tuple[Callable[[RunRecord], Any], Callable[[Mapping[str, Any]], Any]]] = {
     "images a class": (_setting("stream", "limit_per_class", "all"), lambda paper: "all"),
+    "taken from each class": (_limit_order, lambda paper: None),
     "held out for validation": (_setting("stream", "validation"), lambda paper: None),
     "epochs a task": (lambda record: record.epochs, lambda paper: paper["epochs"]),
     "network": (_setting("net", "backbone"), lambda paper: paper["backbone"]),

@@ -15,7 +15,7 @@ from esacl.metrics.memory import reset_peak_memory
 from esacl.nets import Given, OwnNet, is_own, name_of, once_more, own_net
 from esacl.presets import settings_of
 from esacl.processes.team import team
-from esacl.recipes import check_settings, method, resolve
+from esacl.recipes import check_held_out, check_settings, method, resolve
 from esacl.runner.opened import Run
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
@@ -162,6 +162,7 @@ def _prepare(
         stream = open_stream(config.stream, config.seed, reading)
     else:
         config = replace(config, stream=replace(config.stream, name=stream.name))
+    check_held_out(config, all(len(task.validation) > 0 for task in stream.tasks))
     if getattr(method(config.method).part("objective"), "joint", False):
         stream = stream.joint()
     tasks, classes = len(stream.tasks), len(stream.tasks[0].classes)

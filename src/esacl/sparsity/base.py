@@ -40,6 +40,7 @@ class SparsityStrategy(Part):
     prunes: ClassVar[bool] = False  # whether `end_task` sets weights to zero
     views_weights: ClassVar[bool] = False  # whether `view` differs from the identity
     needs_task_id: ClassVar[bool] = False  # whether it can answer only when told the task
+    needs_validation: ClassVar[bool] = False  # whether it watches validation examples while it trains
     observes_gradients: ClassVar[bool] = False  # whether `observe_gradients` wants to be called
     stores_masks: ClassVar[bool] = False  # whether it keeps a mask for every task
     dense_gradients: ClassVar[bool] = False  # whether it learns from the gradients of weights that are zero, too

@@ -53,6 +53,7 @@ class Nispa(SparsityStrategy):
     """
 
     Options: ClassVar[type[Any]] = NispaOptions
+    needs_validation = True
 
     @property
     def target(self) -> float:

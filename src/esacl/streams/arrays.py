@@ -31,6 +31,7 @@ def from_arrays(
     class_order: Literal["fixed", "shuffled"] = "fixed",
     seed: int = 0,
     limit_per_class: int | None = None,
+    limit_order: Literal["scattered", "first"] = "scattered",
     validation: float = 0.1,
     class_names: Sequence[str] | None = None,
     name: str | None = None,
@@ -40,8 +41,8 @@ def from_arrays(
     Images are uint8: [N, H, W], or four axes of which exactly one of the second and the last has length 1 or 3; that
     one is the channels. Features are float [N, D] and reach the network as they are. Classes are the different labels
     in sorted order (in order of appearance where they cannot be sorted); `class_names` names them in that order.
-    Without test arrays, a fixed fifth of each class is the test split. Nothing is augmented. Results call the stream
-    `arrays`, or `arrays:NAME`.
+    Without test arrays, a fixed fifth of each class is the test split. `validation` = 0 holds nothing out of the
+    training examples. Nothing is augmented. Results call the stream `arrays`, or `arrays:NAME`.
 
     >>> x = np.arange(40, dtype=np.float32).reshape(20, 2)
     >>> stream = from_arrays(x, ["cat", "dog", "emu", "fox"] * 5)
@@ -53,6 +54,7 @@ def from_arrays(
         "classes_per_task": classes_per_task,
         "class_order": class_order,
         "limit_per_class": limit_per_class,
+        "limit_order": limit_order,
         "validation": validation,
     }
     config = parse(StreamConfig, settings, "from_arrays")
@@ -61,14 +63,15 @@ def from_arrays(
     x, labels = _examples(x_train, "x_train"), _labels(y_train, "y_train")
     classes = _classes(labels)
     train = _coded(x, labels, classes, "train")
+    least = 2 if config.validation > 0 else 1  # to learn from, and to hold out
     if x_test is None or y_test is None:
-        _check_counts(train, classes, least=3, split="training")
+        _check_counts(train, classes, least=least + 1, split="training")
         train, test = (train.take(rows) for rows in cut_test(train.y, len(classes)))
     else:
         test = _coded(_examples(x_test, "x_test"), _labels(y_test, "y_test"), classes, "test")
         if test.x.shape[1:] != train.x.shape[1:] or test.x.dtype != train.x.dtype:
             raise DataError(f"x_test holds {_form(test.x)}, but x_train holds {_form(train.x)}: make them alike.")
-        _check_counts(train, classes, least=2, split="training")
+        _check_counts(train, classes, least=least, split="training")
         _check_counts(test, classes, least=1, split="test")
     names = tuple(map(str, class_names if class_names is not None else classes))
     if len(names) != len(classes):

@@ -7,6 +7,7 @@ from esacl.config import StreamConfig
 from esacl.errors import ConfigError, unknown_name
 from esacl.streams import digits, folder
 from esacl.streams.base import Stream
+from esacl.streams.choose import Limit
 from esacl.streams.images import Progress
 from esacl.streams.locate import data_folder, read_official
 from esacl.streams.official import OFFICIAL
@@ -76,5 +77,6 @@ def open_stream(config: StreamConfig, seed: int, progress: Progress | None = Non
         source = digits.read()
     else:
         data = OFFICIAL[config.name.removeprefix("split-")]
-        source = read_official(data, data_folder(config.data_dir), config.limit_per_class, progress)
+        limit = Limit(config.limit_per_class, config.limit_order)
+        source = read_official(data, data_folder(config.data_dir), limit, progress)
     return split(source, config, seed, info.tasks)

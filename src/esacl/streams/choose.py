@@ -1,5 +1,8 @@
 """Fixed choices of examples: the same for every seed, so that no run trains on what another is judged by."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -27,8 +30,28 @@ def choose(rows: Tensor, take: int, purpose: str) -> Tensor:
     return rows[rank[:take].sort().values]
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many examples of each class are used, and which: scattered evenly, or the first in file order."""
+
+    count: int | None = None  # all
+    order: Literal["scattered", "first"] = "scattered"
+
+    def of(self, rows: Tensor) -> Tensor:
+        """The rows of a class that are used, in order.
+
+        >>> Limit(3, "first").of(torch.arange(10)).tolist()
+        [0, 1, 2]
+        """
+        if self.count is None:
+            return rows
+        return rows[: self.count] if self.order == "first" else choose(rows, self.count, "limit")
+
+
 def cut(rows: Tensor, share: float, purpose: str) -> tuple[Tensor, Tensor]:
-    """The rows that stay, and the share of them that is held out: at least one, never all."""
+    """The rows that stay, and the share of them that is held out: at least one, never all; none for a share of 0."""
+    if share == 0:
+        return rows, rows[:0]
     held = choose(rows, min(max(1, round(len(rows) * share)), len(rows) - 1), purpose)
     return rows[~torch.isin(rows, held)], held
 

@@ -9,11 +9,12 @@ from esacl.errors import DataError
 from esacl.streams import cifar, tinyimagenet
 from esacl.streams.archive import Archive, open_archive
 from esacl.streams.base import Source
+from esacl.streams.choose import Limit
 from esacl.streams.images import Progress
 from esacl.streams.official import Official
 from esacl.streams.verify import digest, has_md5
 
-_READERS: dict[str, Callable[[Archive, int | None, Progress | None], Source]] = {
+_READERS: dict[str, Callable[[Archive, Limit, Progress | None], Source]] = {
     "cifar10": lambda archive, *_: cifar.read(archive, cifar.CIFAR10),
     "cifar100": lambda archive, *_: cifar.read(archive, cifar.CIFAR100),
     "tinyimagenet": tinyimagenet.read,
@@ -39,7 +40,7 @@ def get_command(data: Official, folder: Path) -> str:
     return f"esacl data get {data.name} --data-dir {shlex.quote(str(folder))}"
 
 
-def read_official(data: Official, folder: Path, limit: int | None = None, progress: Progress | None = None) -> Source:
+def read_official(data: Official, folder: Path, limit: Limit | None = None, progress: Progress | None = None) -> Source:
     """The data set found in `folder`. An archive as large as the official one must have its checksum."""
     path = find(data, folder)
     if path is None:
@@ -50,7 +51,7 @@ def read_official(data: Official, folder: Path, limit: int | None = None, progre
         )
     try:
         with open_archive(path, data.folder) as archive:
-            return _READERS[data.name](archive, limit, progress)
+            return _READERS[data.name](archive, limit or Limit(), progress)
     except DataError as error:
         raise _with_remedy(error, data, path) from None
 

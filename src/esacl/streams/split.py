@@ -9,7 +9,7 @@ from esacl.config import StreamConfig
 from esacl.errors import ConfigError
 from esacl.rng import generator
 from esacl.streams.base import Examples, Source, Stream, Task
-from esacl.streams.choose import choose, cut, rows_by_class
+from esacl.streams.choose import Limit, cut, rows_by_class
 
 
 def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | None = None) -> Stream:
@@ -81,23 +81,21 @@ def _divisors(number: int) -> list[int]:
 def _rows(source: Source, config: StreamConfig) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     """For each class, the rows of its training, validation and test examples."""
     classes = len(source.class_names)
+    limit = Limit(config.limit_per_class, config.limit_order)
     train, validation = [], []
     for name, rows in zip(source.class_names, rows_by_class(source.train.y, classes)):
-        limited = _limited(rows, config)
-        if len(limited) < 2:
+        limited = limit.of(rows)
+        if len(limited) < 2 and config.validation > 0:
             raise ConfigError(
                 f"class {name!r} has {len(limited)} training example after limit_per_class = {config.limit_per_class}, "
-                "but one is held out for validation and one must be left to learn from. Allowed: at least 2."
+                "but one is held out for validation and one must be left to learn from. Allowed: at least 2, or "
+                "stream.validation = 0, which holds nothing out."
             )
         kept, held = cut(limited, config.validation, "validation")
         train.append(kept)
         validation.append(held)
-    test = [_limited(rows, config) for rows in rows_by_class(source.test.y, classes)]
+    test = [limit.of(rows) for rows in rows_by_class(source.test.y, classes)]
     return train, validation, test
-
-
-def _limited(rows: Tensor, config: StreamConfig) -> Tensor:
-    return rows if config.limit_per_class is None else choose(rows, config.limit_per_class, "limit")
 
 
 def _gathered(examples: Examples, groups: list[Tensor], column: Tensor) -> Examples:

@@ -9,7 +9,7 @@ import torch
 from esacl.errors import DataError
 from esacl.streams.archive import Archive
 from esacl.streams.base import Examples, Source
-from esacl.streams.choose import choose, rows_by_class
+from esacl.streams.choose import Limit, rows_by_class
 from esacl.streams.images import Progress, decode_rgb, in_threads
 from esacl.streams.inputs import ImageInputs
 
@@ -17,8 +17,8 @@ _SIDE = 64
 _INPUTS = ImageInputs((0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821), padding=8, flip=True)
 
 
-def read(archive: Archive, limit: int | None = None, progress: Progress | None = None) -> Source:
-    """Images as uint8 [N, 3, 64, 64]; only the `limit` that would be used of each class are decoded."""
+def read(archive: Archive, limit: Limit, progress: Progress | None = None) -> Source:
+    """Images as uint8 [N, 3, 64, 64]; only those that `limit` takes of each class are decoded."""
     wnids = archive.read_one("wnids.txt").decode("utf-8", "replace").split()
     if len(wnids) < 2 or len(set(wnids)) != len(wnids):
         raise DataError(f"'wnids.txt' in {str(archive.path)!r} does not list different classes, one on each line.")
@@ -65,11 +65,11 @@ def _test_files(archive: Archive, present: Sequence[str], wnids: Sequence[str]) 
     return sorted(set(files))
 
 
-def _limited(files: list[tuple[str, int]], classes: int, limit: int | None) -> list[tuple[str, int]]:
-    if limit is None:
+def _limited(files: list[tuple[str, int]], classes: int, limit: Limit) -> list[tuple[str, int]]:
+    if limit.count is None:
         return files
     rows = rows_by_class(torch.tensor([label for _, label in files], dtype=torch.int64), classes)
-    kept = torch.cat([choose(group, limit, "limit") for group in rows]).sort().values
+    kept = torch.cat([limit.of(group) for group in rows]).sort().values
     return [files[row] for row in kept.tolist()]
 
 
