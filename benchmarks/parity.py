@@ -3,8 +3,8 @@
 Workload P is Split CIFAR-10 with the first 500 training images of each class, all test images, ResNet-18 of width 10,
 batch 32, buffer 500, 5 epochs a task, crop and flip, one thread. The loops take turns, epoch by epoch, in one process;
 time is CPU time of the epochs of tasks 2 to 5, without checkpoints and evaluation, as a multiple of the bare loop's. A
-comparison that is in --out with the
-same settings is not run again. A small form: --limit 40 --test 50 --epochs 1 --seeds 0. Run: make bench-parity
+comparison that is in --out with the same settings is not run again. A small form: --limit 40 --test 50 --epochs 1
+--seeds 0. Run: make bench-parity
 """
 
 import argparse
