@@ -1,6 +1,7 @@
 """Our ER and DER++ beside reference loops in plain torch that do what the published algorithms do."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -22,8 +23,11 @@ from esacl.recipes import METHODS, resolve
 from esacl.streams import Stream
 
 SEEDS, EPOCHS, BATCH, BUFFER, WIDTH, LR = range(3), 3, 16, 50, 8, 0.03
-NOISE = {"er": 0.08, "der++": 0.12}
-"""How far the mean of three seeds may be below the reference's: above what seeds alone make of it."""
+NOISE = 0.1
+"""How far our mean may be below the reference's: two standard errors of the difference of two means of three seeds.
+
+Class-IL of the reference loops over seeds 0 to 11 has a standard deviation of 0.063 (ER) and 0.061 (DER++).
+"""
 
 
 class Logits(nn.Module):
@@ -75,8 +79,8 @@ def class_il(method: str, stream: Stream, seed: int) -> float:
 @pytest.mark.parametrize(("method", "loop"), [("er", er), ("der++", derpp)])
 def test_ours_is_not_below_the_reference_beyond_noise(method: str, loop: Any, digits: Stream) -> None:
     expected = mean(reference(loop, digits, seed).class_il for seed in SEEDS)
-    assert mean(class_il(method, digits, seed) for seed in SEEDS) > expected - NOISE[method]
-    assert class_il("finetune", digits, 0) < expected - NOISE[method]  # without replay it would not have passed
+    assert mean(class_il(method, digits, seed) for seed in SEEDS) > expected - NOISE
+    assert class_il("finetune", digits, 0) < expected - NOISE  # without replay it would not have passed
 
 
 def test_the_reference_memory_is_a_fair_sample() -> None:
@@ -137,7 +141,7 @@ def test_loops_take_turns_and_time_counts_from_the_second_task() -> None:
     turns: list[str] = []
 
     def loop(name: str, seconds: list[list[float]]) -> Iterator[float | Result]:
-        for epoch in sum(seconds, []):
+        for epoch in chain(*seconds):
             turns.append(name)
             yield epoch
         yield Result(0.5, 0.75, seconds)

@@ -185,8 +185,8 @@ def augmented(raw: Tensor, settings: Settings, numbers: torch.Generator) -> Tens
     rows, columns = top + torch.arange(height), left + torch.where(mirrored, across.flip(0), across)
     images = pad(raw, [settings.padding] * 4).permute(0, 2, 3, 1)
     crops = images[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
-    # contiguous: channels-last inputs make torch train strided 1×1 convolutions in that layout, and oneDNN corrupts memory
-    # there in networks as narrow as this one (docs/decisions.md)
+    # contiguous: channels-last inputs make torch train strided 1×1 convolutions in that layout, where oneDNN corrupts
+    # memory if they are as narrow as here (docs/decisions.md)
     return normalised(crops.permute(0, 3, 1, 2).contiguous(), settings)
 
 
