@@ -28,6 +28,10 @@ class RunError(EsaclError):
     """A run directory that cannot be used as asked."""
 
 
+class Diverged(RunError):
+    """Training whose loss is no number any more."""
+
+
 def unknown_name(kind: str, given: str, allowed: Iterable[str], remedy: str = "") -> ConfigError:
     """The error for a name that is not known, with the nearest one that is.
 

@@ -18,6 +18,7 @@ from esacl.cli.predict import predict_command
 from esacl.cli.report import report_command
 from esacl.cli.run import STATUS, resume_command, run_command
 from esacl.cli.table import table_command
+from esacl.cli.tune import tune_command
 from esacl.errors import EsaclError
 from esacl.version import __version__
 
@@ -47,6 +48,7 @@ COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (TRAIN, "resume", resume_command),
     (TRAIN, "report", report_command),
     (TRAIN, "grid", grid_command),
+    (TRAIN, "tune", tune_command),
     (TRAIN, "table", table_command),
     (TRAIN, "landscape", landscape_command),
     (USE, "learn", learn_command),

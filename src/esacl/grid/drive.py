@@ -11,7 +11,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from esacl.errors import EsaclError, RunError
+from esacl.errors import Diverged, EsaclError, RunError
 from esacl.files import write_atomic
 from esacl.grid.news import Failed, Finished, News, Noted, Progressed
 from esacl.grid.parcel import to_continue, unpack
@@ -156,7 +156,7 @@ class Drive:
             status = run.future.status
             error = run.future.exception() if status == "error" else None
             if error is not None and not isinstance(error, out_of_reach):
-                yield self._fail(run, self._reason(run, error))
+                yield self._fail(run, self._reason(run, error), isinstance(error, Diverged))
             elif status != "pending" and silent:
                 if run.fruitless >= ATTEMPTS:
                     yield self._fail(
@@ -174,8 +174,8 @@ class Drive:
         write_atomic(log, "".join(traceback.format_exception(error.with_traceback(run.future.traceback()))))
         return f"{type(error).__name__}: {error} (all of it is in {log})"
 
-    def _fail(self, run: _Open, reason: str) -> Failed:
+    def _fail(self, run: _Open, reason: str, diverged: bool = False) -> Failed:
         self._open = {number: other for number, other in self._open.items() if other is not run}
         self._client.cancel([run.future])
         run.cell.fail(reason)
-        return Failed(run.cell, reason)
+        return Failed(run.cell, reason, diverged)

@@ -35,6 +35,7 @@ class Failed:
 
     cell: Cell
     reason: str
+    diverged: bool = False  # nothing is broken: its settings do not train
 
 
 News = Progressed | Noted | Finished | Failed

@@ -24,10 +24,13 @@ KINDS: dict[str, type] = {
     "base": dict,
     "axes": dict,
     "rows": list,
+    "tune": dict,
     **dict.fromkeys(LISTS, list),
 }
 WORDS: dict[type, str] = {str: "text", list: "a list", dict: "a table"}
 SETTINGS = sorted(SHORT_NAMES.keys() - {"seed"})
+DEFAULTS = {"machine.threads": 1}
+"""What runs of a grid have unless the recipe says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,17 @@ class Recipe:
 
 def read_recipe(path: Path) -> Recipe:
     """The recipe in a file; what cannot be run is told here, before anything starts."""
+    given = read_tables(path)
+    if "tune" in given or any(isinstance(row, dict) and "tune" in row for row in rows_of(given, path)):
+        raise ConfigError(
+            f"the recipe {str(path)!r} says what to tune, and a grid chooses nothing. Run it with `esacl tune {path}`, "
+            f"then `esacl grid` with the chosen.toml that it writes."
+        )
+    return recipe_of(given, expand(given, path), path)
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """A recipe as it is written."""
     if not path.is_file():
         raise ConfigError(f"there is no recipe {str(path)!r}. Give a TOML file, such as recipes/digits/bounds.toml.")
     given = read_toml(path)
@@ -80,13 +94,27 @@ def read_recipe(path: Path) -> Recipe:
             raise unknown_name("key of the recipe", name, KINDS)
         if not isinstance(value, KINDS[name]):
             raise ConfigError(f"{name} = {value!r} is not allowed in a recipe. Allowed: {WORDS[KINDS[name]]}.")
-    rows = given.get("rows") or ([{}] if "methods" in given else [])
+    return given
+
+
+def rows_of(given: Mapping[str, Any], path: Path) -> list[Any]:
+    """The rows of a recipe; one without a name stands for each of its methods."""
+    rows: list[Any] = given.get("rows") or ([{}] if "methods" in given else [])
     if not rows:
         raise ConfigError(f"the recipe {str(path)!r} has no rows. Write methods = [...], or [[rows]] with a name each.")
+    return rows
+
+
+def expand(given: Mapping[str, Any], path: Path) -> list[Point]:
+    """Every row at every point of its axes."""
     shared = _Shared(
-        _dotted(given.get("base", {}), "base"), given.get("axes", {}), {k: given[k] for k in LISTS if k in given}
+        dotted(given.get("base", {}), "base"), given.get("axes", {}), {k: given[k] for k in LISTS if k in given}
     )
-    points = [point for row in rows for point in _expand(row, shared)]
+    return [point for row in rows_of(given, path) for point in _expand(row, shared)]
+
+
+def recipe_of(given: Mapping[str, Any], points: list[Point], path: Path) -> Recipe:
+    """The recipe with these points, each of which can be run."""
     _check(points)
     return Recipe(given.get("title", path.stem), given.get("about", ""), checked_seeds(given.get("seeds", [0])), points)
 
@@ -146,7 +174,7 @@ def _check(points: Sequence[Point]) -> None:
             raise ConfigError(f"row {point.label!r}: {error}") from None
 
 
-def _dotted(table: Mapping[str, Any], where: str, also: Sequence[str] = ()) -> dict[str, Any]:
+def dotted(table: Mapping[str, Any], where: str, also: Sequence[str] = ()) -> dict[str, Any]:
     """The settings of a table by their dotted names: the short ones, and the entries of `set`."""
     given = table.get("set", {})
     if not isinstance(given, dict) or any(isinstance(value, dict) for value in given.values()):
@@ -174,10 +202,10 @@ def _expand(row: Any, shared: _Shared) -> Iterator[Point]:
     axes: Any = table.get("axes", shared.axes)
     if not isinstance(axes, dict):
         raise ConfigError(f"axes = {axes!r} in {where} is not allowed. Allowed: a table of lists, or {{}} to run once.")
-    own = _dotted(table, where, also=("name", "axes", *LISTS))
+    own = dotted(table, where, also=("name", "axes", *LISTS))
     all_axes = [(LISTS[plural], values) for plural, values in lists.items()] + list(axes.items())
     _check_axes(all_axes, own, where)
-    settings = {"machine.threads": 1, **shared.base, **own}
+    settings = {**DEFAULTS, **shared.base, **own}
     chosen = lists.get("methods", [settings.get("method", Config().method)])
     for each in chosen:
         moving = dict(all_axes) | ({"method": [each]} if "methods" in lists else {})

@@ -90,14 +90,27 @@ def figures(cells: Sequence[Cell]) -> str:
 def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str) -> list[Line]:
     """Write table.md and figures.csv into the folder of a grid; returns what they show."""
     lines = grid_lines(cells)
-    records = [record for line in lines for record in line.records]
-    versions = sorted({f"{name} {record.versions[name]}" for record in records for name in record.versions})
-    measured = f"Measured with `{command}` ({', '.join(versions)})."
     parts = [f"# {recipe.title}", recipe.about, as_markdown(sheets(lines)).strip()]
     parts.append(f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}")
-    if failed := failures(cells):
-        parts.append("## Failed\n\n" + "\n".join(f"- {name}: {' '.join(why.split())}" for name, why in failed))
-    parts.append(measured)
-    write_atomic(out / "table.md", "\n\n".join(part for part in parts if part) + "\n")
+    parts += [failed_section(cells), measured_with(command, lines)]
+    write_atomic(out / "table.md", as_page(parts))
     write_atomic(out / "figures.csv", figures(cells))
     return lines
+
+
+def failed_section(cells: Sequence[Cell]) -> str:
+    """The runs that failed and why, as Markdown; empty where none did."""
+    told = [f"- {name}: {' '.join(why.split())}" for name, why in failures(cells)]
+    return "\n".join(["## Failed\n", *told]) if told else ""
+
+
+def measured_with(command: str, lines: Sequence[Line]) -> str:
+    """What gave the figures."""
+    records = [record for line in lines for record in line.records]
+    versions = sorted({f"{name} {record.versions[name]}" for record in records for name in record.versions})
+    return f"Measured with `{command}`" + (f" ({', '.join(versions)})." if versions else ".")
+
+
+def as_page(parts: Sequence[str]) -> str:
+    """The parts of a Markdown page that have something to say."""
+    return "\n\n".join(part for part in parts if part) + "\n"

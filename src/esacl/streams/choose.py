@@ -52,8 +52,17 @@ def cut(rows: Tensor, share: float, purpose: str) -> tuple[Tensor, Tensor]:
     """The rows that stay, and the share of them that is held out: at least one, never all; none for a share of 0."""
     if share == 0:
         return rows, rows[:0]
-    held = choose(rows, min(max(1, round(len(rows) * share)), len(rows) - 1), purpose)
+    held = choose(rows, held_out(len(rows), share), purpose)
     return rows[~torch.isin(rows, held)], held
+
+
+def held_out(count: int, share: float) -> int:
+    """How many of so many rows are held out.
+
+    >>> held_out(400, 0.25), held_out(3, 0.1), held_out(2, 0.9)
+    (100, 1, 1)
+    """
+    return min(max(1, round(count * share)), count - 1)
 
 
 def cut_test(y: Tensor, classes: int) -> tuple[Tensor, Tensor]:

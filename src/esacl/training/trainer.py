@@ -8,7 +8,7 @@ from time import perf_counter
 import torch
 
 from esacl.config import TrainConfig
-from esacl.errors import RunError
+from esacl.errors import Diverged
 from esacl.nets.network import Network
 from esacl.nets.partition import overall_density
 from esacl.sparsity.base import Phase
@@ -144,7 +144,7 @@ class Trainer:
         loss = total.item() / steps
         self.paper_macs += 3 * learnt.item() * net.meter.sparse
         if not isfinite(loss):
-            raise RunError(
+            raise Diverged(
                 f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}. "
                 f"{self.parts.update.remedy}"
             )

@@ -1,0 +1,108 @@
+"""What `esacl grid` and `esacl tune` share: their flags, how far their runs are, and training what is missing."""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from esacl.cli.flags import MACHINE, WHAT, described
+from esacl.cli.grid_progress import grid_progress
+from esacl.cli.interrupts import held_back, terminable
+from esacl.errors import ConfigError
+from esacl.grid.cluster import connect
+from esacl.grid.drive import Drive
+from esacl.grid.news import Failed
+from esacl.grid.plan import Cell
+from esacl.grid.recipe import checked_seeds
+
+STATUS = Console(stderr=True)
+STATES = ("finished", "begun", "changed", "new")
+
+Seeds = Annotated[
+    list[str] | None,
+    described("instead of those of the recipe, such as 0 1 2", WHAT, consume_multiple=True, negative=""),
+]
+DryRun = Annotated[bool, described("train nothing: show what is done and what is left", WHAT, negative="")]
+Jobs = Annotated[int | None, described("processes of this machine, of one thread each [default: its cores]", MACHINE)]
+Scheduler = Annotated[
+    str | None, described("address, or scheduler file (.json), of a dask cluster to run on instead", MACHINE)
+]
+
+
+def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: str) -> list[Failed]:
+    """Bring runs to their end with live progress; say how to go on when interrupted."""
+    where = f"the cluster at {scheduler}" if scheduler else f"{jobs} processes of this machine"
+    STATUS.print(f"training {len(cells)} runs on {where}.", markup=False, soft_wrap=True)
+    failed: list[Failed] = []
+    try:
+        with terminable(), ExitStack() as held:
+            with held_back():
+                client = held.enter_context(connect(jobs, scheduler))
+            show = held.enter_context(grid_progress(STATUS, cells))
+            for news in Drive(client, cells).news():
+                show(news)
+                if isinstance(news, Failed):
+                    failed.append(news)
+    except KeyboardInterrupt:
+        STATUS.print(f"\ninterrupted. Continue with: {again}", markup=False, soft_wrap=True)
+        raise SystemExit(130) from None
+    return failed
+
+
+def default_folder(recipe: Path) -> Path:
+    """Where the runs of a recipe go: called after it, and after its folder in a collection named `recipes`."""
+    whole = recipe.resolve().with_suffix("").parts
+    return Path("runs", *(whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:]))
+
+
+def command_again(command: str, recipe: Path, given: Mapping[str, Sequence[object] | None]) -> str:
+    """The same command once more."""
+    flags = {name: [value for value in values or () if value is not None] for name, values in given.items()}
+    words = [word for name, values in flags.items() if values for word in (name, *values)]
+    return f"esacl {command} {shlex.join([str(recipe), *map(str, words)])}"
+
+
+def overview(cells: Sequence[Cell]) -> Table:
+    """How far every row is, in runs."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("row", overflow="fold")
+    for state in STATES:
+        table.add_column(state, justify="right")
+    counts: dict[str, Counter[str]] = {}
+    for cell in cells:
+        counts.setdefault(cell.point.label, Counter())[cell.state()] += 1
+    for label, found in counts.items():
+        table.add_row(Text(label), *(str(found[state] or "") for state in STATES))
+    return table
+
+
+def workers(jobs: int | None, scheduler: str | None) -> int:
+    """How many processes of this machine."""
+    if jobs is not None and scheduler is not None:
+        raise ConfigError(
+            f"--jobs {jobs} is for processes of this machine, and --scheduler {scheduler!r} names a cluster that has "
+            f"its own. Leave one of the two out."
+        )
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"--jobs {jobs} is not allowed. Allowed: a whole number of at least 1.")
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return jobs or here
+
+
+def seeds_of(words: Sequence[str] | None) -> list[int] | None:
+    """Seeds as the command line has them, apart or with commas; None where it has none."""
+    if words is None:
+        return None
+    try:
+        seeds = [int(word) for text in words for word in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--seeds {' '.join(words)!r} is not allowed. Allowed: whole numbers, as 0 1 2.") from None
+    return checked_seeds(seeds)
