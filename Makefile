@@ -45,6 +45,9 @@ bench: $(VENV)/.dev ## measure the engine's overhead against a bare torch loop, 
 study-%: $(VENV)/.dev ## train recipes/SIZE/NAME.toml, as far as it is missing, and tabulate it: make study-digits-main
 	$(BIN)/esacl grid recipes/$(call place,$*).toml --out runs/studies/$(call place,$*)
 
+tune-%: $(VENV)/.dev ## choose settings on validation by recipes/SIZE/NAME.toml: make tune-digits-tuning
+	$(BIN)/esacl tune recipes/$(call place,$*).toml --out runs/studies/$(call place,$*)
+
 bench-methods: $(VENV)/.dev ## measure what a step of every method costs against one of fine-tuning
 	$(BIN)/python benchmarks/methods.py
 

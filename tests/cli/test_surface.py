@@ -42,6 +42,7 @@ SURFACE = {
     "resume": ["--backbone", "--json", "--processes", "--tensorboard", "DIRECTORY"],
     "report": ["--figures", "--out", "-o", "DIRECTORIES"],
     "grid": ["--dry-run", "--jobs", "--only", "--out", "--scheduler", "--seeds", "RECIPE"],
+    "tune": ["--dry-run", "--jobs", "--json", "--out", "--scheduler", "--score", "--seeds", "RECIPE"],
     "table": ["--format", "--out", "--paper", "-o", "DIRECTORIES"],
     "landscape": ["--backbone", "--examples", "--json", "--out", "--rho", "--sparsity", "--steps", "-o", "DIRECTORIES"],
     "inspect": ["--backbone", "--json", "MODEL"],

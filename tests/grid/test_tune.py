@@ -105,7 +105,7 @@ def test_every_trial_is_in_the_page_and_in_the_document(tmp_path, tune, failing)
 
     page = (tmp_path / "out" / "tuning.md").read_text("utf-8")
     assert page.startswith("# Small tuning\n\nAs few as possible.\n\n4 trials for every row, on the validation split")
-    assert "| **lr 0.1** | **2**  | **71.0 ±1.4** |" in page.replace(" " * 2, " ").replace("**2** ", "**2**  ")
+    assert "| **lr 0.1** | **2** | **71.0 ±1.4** | **50.0 ±0.0** | **60.5 ±0.7** | **yes** |" in " ".join(page.split())
     assert "Trials with a seed that failed, and thus the worst: 1." in page
     assert "## Failed\n\n- er, lr 0.3, seed 1: training diverged: made up." in page
     assert "Validation images a class: 2." in page

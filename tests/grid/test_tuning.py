@@ -100,5 +100,5 @@ def test_a_score_that_a_row_will_not_have_is_refused(path):
 def test_a_grid_does_not_take_a_tuning_for_one(path):
     for text in (TUNING, "methods = ['er']\n[tune]\nlr = [1.0, 2.0]\n"):
         path.write_text(text, "utf-8")
-        with pytest.raises(ConfigError, match="says what to tune, and a grid chooses nothing. Run it with `esacl tune"):
+        with pytest.raises(ConfigError, match="says what to tune, and a grid chooses nothing"):
             read_recipe(path)

@@ -42,8 +42,10 @@ def fabricate(tuning: Tuning, out: Path, accuracy: dict[str, Any]) -> list[Cell]
         if pair is None:
             cell.fail("training diverged: made up.")
             continue
-        found = finish(cell) | {"split": "validation"}
+        found: dict[str, Any] = finish(cell) | {"split": "validation"}
         found |= {name: value if value is None else value / 100 for name, value in zip(("task_il", "class_il"), pair)}
+        if pair[1] is None:
+            found |= {name: {**found[name], "class_il": None} for name in ("matrix", "forgetting", "bwt")}
         (cell.path / "results.json").write_text(json.dumps(found), "utf-8")
     return cells
 

@@ -43,6 +43,7 @@ NOT_RUN = {
     "helm": "needs Kubernetes",
     "kubectl": "needs Kubernetes",
     "esacl grid": "tests/grid trains grids",
+    "esacl tune": "tests/grid tunes",
     "esacl table": "tests/grid tabulates grids",
     "esacl report runs/digits/bounds": "tests/report draws the pages of grids",
 }
