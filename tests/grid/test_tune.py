@@ -64,7 +64,7 @@ def test_the_chosen_settings_are_a_recipe_for_the_test_split(tmp_path, tune):
     assert "objective.buffer" not in recipe.points[1].settings
 
 
-def test_rows_of_axes_lists_and_removed_settings_are_chosen_as_they_were_tried(tmp_path, tune):
+def test_axes_lists_and_removed_settings_are_chosen_as_they_were_tried(tmp_path, tune):
     text = """
     seeds = [0, 1]
     methods = ["er", "esacl", "finetune"]
