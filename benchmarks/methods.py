@@ -13,7 +13,7 @@ from statistics import median
 import torch
 from synthetic import in_alternation, random_stream, trainer_of
 
-from esacl.recipes import METHODS
+from esacl.methods import METHODS
 
 BASE = "finetune"
 

@@ -30,7 +30,7 @@ from esacl.config import set_option
 from esacl.errors import EsaclError
 from esacl.events import EpochDone, StepDone, TaskStarted
 from esacl.files import write_atomic
-from esacl.recipes import resolve
+from esacl.methods import resolve
 from esacl.runner import Finished
 from esacl.streams.base import Examples, Stream
 from esacl.streams.choose import Limit, rows_by_class

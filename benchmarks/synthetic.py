@@ -10,8 +10,8 @@ from rich.progress import track
 
 from esacl.allocator import keep_freed_memory
 from esacl.config import Config
+from esacl.methods import build_parts, resolve
 from esacl.nets import Network, build_model
-from esacl.recipes import build_parts, resolve
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import StepDone

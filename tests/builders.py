@@ -8,45 +8,17 @@ import torch
 from torch import Tensor
 
 from esacl.config import Config, NetConfig, TrainConfig
+from esacl.methods import build_parts, resolve
 from esacl.nets import Network, build_model
 from esacl.part import Part
-from esacl.recipes import build_parts, resolve
-from esacl.rng import generator
-from esacl.streams.base import Examples, Stream, Task
-from esacl.streams.inputs import ImageInputs
+from esacl.streams.base import Stream
+from esacl.testing import small_stream
 from esacl.training.parts import Parts
 from esacl.training.trainer import Trainer
 from esacl.types import Batch, Context, Outputs
 
+stream = small_stream
 CPU = torch.device("cpu")
-
-
-def stream(
-    tasks: int = 3,
-    classes_per_task: int = 2,
-    per_class: int = 12,
-    shape: tuple[int, int, int] = (1, 8, 8),
-    augment: bool = False,
-    seed: int = 0,
-) -> Stream:
-    """Classes are random patterns, examples are noisy copies of them: easy to learn, easy to forget."""
-    draw = generator(seed, "test stream")
-    classes = tasks * classes_per_task
-    patterns = torch.randint(0, 256, (classes, *shape), generator=draw).float()
-
-    def examples(columns: range, count: int) -> Examples:
-        y = torch.tensor([column for column in columns for _ in range(count)])
-        noise = torch.randn(len(y), *shape, generator=draw)
-        return Examples((patterns[y] + 40 * noise).clamp(0, 255).to(torch.uint8), y)
-
-    def task(index: int) -> Task:
-        columns = range(index * classes_per_task, (index + 1) * classes_per_task)
-        return Task(index, tuple(columns), examples(columns, per_class), examples(columns, 5), examples(columns, 7))
-
-    parts = tuple(task(index) for index in range(tasks))
-    channels = shape[0]
-    inputs = ImageInputs((0.5,) * channels, (0.25,) * channels, padding=int(augment), flip=augment)
-    return Stream("synthetic", tuple(f"class {c}" for c in range(classes)), parts, parts, inputs)
 
 
 def context(of: Stream | None = None, **changes: Any) -> Context:

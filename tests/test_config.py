@@ -23,10 +23,10 @@ from esacl.config import (
     set_option,
 )
 from esacl.errors import ConfigError
+from esacl.methods import METHODS, resolve
 from esacl.nets import BACKBONES
 from esacl.optim.gpm import Gpm
 from esacl.options import _alternatives
-from esacl.recipes import METHODS, resolve
 from tests.builders import stream
 
 STREAM = stream(shape=(1, 16, 16))

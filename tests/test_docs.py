@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from esacl.cli import app
-from esacl.nets import BACKBONES
+from esacl.methods import METHODS
+from esacl.nets import NetTraits
 from esacl.options import helps
-from esacl.recipes import METHODS
 
 ROOT = Path(__file__).parents[1]
+NETS = [NetTraits(batchnorm, batchnorm, 1) for batchnorm in (False, True)]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -53,10 +54,10 @@ def test_every_option_that_the_page_of_esacl_names_is_one_and_has_the_default_it
     for slot, name, shown in rows:
         part = method.part(slot)
         default = helps(part.Options)[name].default
-        suited = [part.defaults(backbone, asdict(part.Options())).get(name) for backbone in BACKBONES]
+        suited = [part.defaults(net, asdict(part.Options())).get(name) for net in NETS]
         texts = [str(default).lower(), f"{default:g}" if isinstance(default, float) else ""]
         if default is None:
-            texts = ["by backbone"] if None not in suited else []
+            texts = ["by network"] if None not in suited else []
             texts += [str(suited[0])] if len(set(suited)) == 1 else []
         assert shown.strip("` ") in texts, f"{slot}.{name}"
 

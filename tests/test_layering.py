@@ -9,7 +9,21 @@ import esacl
 
 ROOT = Path(esacl.__file__).parent
 LAYERS = [
-    {"allocator", "errors", "options", "ranking", "presets", "rng", "types", "files", "version", "paper"},
+    {
+        "allocator",
+        "code",
+        "errors",
+        "plugins",
+        "slots",
+        "options",
+        "ranking",
+        "presets",
+        "rng",
+        "types",
+        "files",
+        "version",
+        "paper",
+    },
     {"config"},
     {"machine", "streams"},
     {"nets"},
@@ -19,11 +33,11 @@ LAYERS = [
     {"metrics"},
     {"artifacts"},
     {"report"},
-    {"recipes"},
+    {"methods"},
     {"assembly"},
     {"processes"},
     {"runner"},
-    {"events", "grid", "landscape", "trackers"},
+    {"events", "grid", "landscape", "testing", "trackers"},
     {"estimator"},
     {"deploy"},
     {"__init__"},
@@ -32,7 +46,7 @@ LAYERS = [
 ]
 AXES = {"objectives", "optim", "sparsity", "selection"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-SEES_ALL_AXES = {"recipes", "training", "cli"}
+SEES_ALL_AXES = {"methods", "training", "cli"}
 MODULES = sorted(ROOT.rglob("*.py"))
 
 

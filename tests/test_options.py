@@ -6,8 +6,8 @@ import pytest
 
 from esacl.config import MachineConfig, NetConfig, StreamConfig, TrainConfig, _Top
 from esacl.errors import ConfigError
+from esacl.methods import DEFAULT_PARTS, METHODS
 from esacl.options import NoOptions, describe, helps, option, parse
-from esacl.recipes import DEFAULT_PARTS, METHODS
 
 
 @dataclass(frozen=True, slots=True)

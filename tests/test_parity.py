@@ -18,8 +18,8 @@ from torch import Tensor, nn
 import esacl
 from esacl.assembly import assemble
 from esacl.config import StreamConfig
+from esacl.methods import METHODS, resolve
 from esacl.nets import build_model
-from esacl.recipes import METHODS, resolve
 from esacl.streams import Stream
 
 SEEDS, EPOCHS, BATCH, BUFFER, WIDTH, LR = range(3), 3, 16, 50, 8, 0.03

@@ -7,10 +7,10 @@ import pytest
 import esacl
 from esacl.config import SLOTS, Config
 from esacl.errors import ConfigError
+from esacl.methods import METHODS, build_parts, resolve
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.presets import OWN, PAPER_STREAMS, PRESETS, settings_of
-from esacl.recipes import METHODS, build_parts, resolve
 from esacl.runner import start
 from esacl.streams.base import Stream
 from esacl.training.events import EpochDone

@@ -11,39 +11,83 @@ if TYPE_CHECKING:
     from esacl.deploy import load_sparse
     from esacl.errors import EsaclError
     from esacl.estimator import ContinualClassifier
+    from esacl.methods import Method, combine
+    from esacl.nets import Backbone, NetTraits
+    from esacl.objectives.base import Objective
+    from esacl.objectives.readout import Readout
+    from esacl.optim.constraint import StepConstraint
     from esacl.optim.frank_wolfe import FrankWolfe
+    from esacl.optim.gradient import GradientRule
     from esacl.optim.polytope import KSparsePolytope
+    from esacl.optim.update import UpdateRule
+    from esacl.options import option
+    from esacl.part import Part
     from esacl.runner import resume, run, stream
-    from esacl.streams import Stream, from_arrays, open_stream
+    from esacl.selection.base import DataSelector
+    from esacl.sparsity.base import SparsityStrategy
+    from esacl.streams import Examples, Stream, Task, from_arrays, open_stream
+    from esacl.streams.base import Source
 
 __all__ = [
+    "Backbone",
     "Config",
     "ContinualClassifier",
+    "DataSelector",
     "EsaclError",
+    "Examples",
     "FrankWolfe",
+    "GradientRule",
     "KSparsePolytope",
+    "Method",
+    "NetTraits",
+    "Objective",
+    "Part",
+    "Readout",
     "Results",
+    "Source",
+    "SparsityStrategy",
+    "StepConstraint",
     "Stream",
+    "Task",
+    "UpdateRule",
     "__version__",
+    "combine",
     "from_arrays",
     "load_sparse",
     "open_stream",
+    "option",
     "resume",
     "run",
     "stream",
 ]
 
 _HOMES = {
+    "Backbone": "nets",
     "Config": "config",
     "ContinualClassifier": "estimator",
+    "DataSelector": "selection.base",
     "EsaclError": "errors",
+    "Examples": "streams",
     "FrankWolfe": "optim.frank_wolfe",
+    "GradientRule": "optim.gradient",
     "KSparsePolytope": "optim.polytope",
+    "Method": "methods",
+    "NetTraits": "nets",
+    "Objective": "objectives.base",
+    "Part": "part",
+    "Readout": "objectives.readout",
     "Results": "artifacts",
+    "Source": "streams.base",
+    "SparsityStrategy": "sparsity.base",
+    "StepConstraint": "optim.constraint",
     "Stream": "streams",
+    "Task": "streams",
+    "UpdateRule": "optim.update",
+    "combine": "methods",
     "from_arrays": "streams",
     "load_sparse": "deploy",
     "open_stream": "streams",
+    "option": "options",
     "resume": "runner",
     "run": "runner",
     "stream": "runner",

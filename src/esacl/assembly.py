@@ -3,9 +3,9 @@
 import torch
 
 from esacl.config import Config
+from esacl.methods import Method, build_parts
 from esacl.nets import Network, OwnNet, build_model
 from esacl.nets.shares import Shares
-from esacl.recipes import build_parts
 from esacl.streams.base import Stream
 from esacl.training.trainer import Trainer
 from esacl.types import Context
@@ -18,10 +18,12 @@ def assemble(
     tasks: int | None = None,
     own: OwnNet | None = None,
     shares: Shares | None = None,
+    method: Method | None = None,
 ) -> Trainer:
     """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell.
 
-    `own` is the network, where it is the user's; `shares` those of this process, where there are several.
+    `own` is the network, where it is the user's; `shares` those of this process, where there are several; `method` what
+    the settings' method was composed to, where it is known already.
     """
     context = Context(
         classes=len(stream.class_names),
@@ -36,4 +38,4 @@ def assemble(
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
     net = Network(model, stream.shape, device, config.machine.precision, shares)
-    return Trainer(net, build_parts(config, context), stream, config.train, config.seed)
+    return Trainer(net, build_parts(config, context, method), stream, config.train, config.seed)

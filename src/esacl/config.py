@@ -1,7 +1,7 @@
 """Settings: what a run is, as typed records that read and write TOML.
 
 Each record validates itself when it is parsed. The options of a method's parts (objective, update, sparsity, ...)
-are declared beside the part that uses them and checked against it in `recipes.py`.
+are declared beside the part that uses them and checked against it in `methods/`.
 """
 
 import tomllib
@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 import tomli_w
 
+from esacl.code import is_own, names_code
 from esacl.errors import ConfigError, unknown_name
 from esacl.options import option, parse
 from esacl.presets import with_preset
-
-SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "readout")
-"""The replaceable parts of a step; each may have a table of options of its own."""
+from esacl.slots import CHOSEN as CHOSEN
+from esacl.slots import SLOTS as SLOTS
+from esacl.slots import PartsConfig as PartsConfig
 
 DEFAULT_METHOD = "esacl-der++"
 """What is trained where no method is named: on the command line, in a `Config`, by a `ContinualClassifier`."""
@@ -51,8 +52,13 @@ SHORT_NAMES = {
     "keep": "selection.keep",
     "rho": "gradient.rho",
     "preset": "preset",
+    **{slot: f"parts.{slot}" for slot in CHOSEN},
 }
 """Settings that have a flag on the command line and a keyword in `Config.of`: where each of them belongs."""
+
+
+SCHEMES = ("folder", "arrays")
+"""What stands before a colon in the name of a stream without being the name of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,11 @@ class StreamConfig:
     augment: bool = option(True, "random crop and flip of training images, where the stream has them")
     image_size: int | None = option(None, "size of a folder's images after resizing (default: 32)", low=4, high=512)
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
+
+    @property
+    def is_code(self) -> bool:
+        """Whether its name is that of code, not of a folder or of arrays."""
+        return names_code(self.name) and self.name.partition(":")[0] not in SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +136,21 @@ class Config:
     machine: MachineConfig = field(default_factory=MachineConfig)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by slot
     preset: str | None = None  # where settings came from that were not given
+    parts: PartsConfig = field(default_factory=PartsConfig)
+
+    @property
+    def composition(self) -> str:
+        """What the method is called: its name, and the parts that were chosen beside it.
+
+        >>> Config.of(method="er", constraint="gpm").composition
+        'er + gpm'
+        """
+        return " + ".join([self.method, *self.parts.chosen().values()])
+
+    def code(self) -> list[str]:
+        """Names of code and objects of the user's own among the method, its parts and the stream."""
+        names = [self.method, *self.parts.chosen().values()]
+        return [name for name in names if is_own(name)] + ([self.stream.name] if self.stream.is_code else [])
 
     @staticmethod
     def of(**settings: Any) -> "Config":
@@ -164,6 +190,8 @@ class Config:
             tables["preset"] = self.preset
         for name in _SECTIONS:
             tables[name] = {k: v for k, v in asdict(getattr(self, name)).items() if v is not None}
+        if not tables["parts"]:
+            del tables["parts"]
         for slot, values in self.options.items():
             tables[slot] = {k: v for k, v in values.items() if v is not None}
         return tables
@@ -204,6 +232,7 @@ _SECTIONS: dict[str, Any] = {
     "net": NetConfig,
     "train": TrainConfig,
     "machine": MachineConfig,
+    "parts": PartsConfig,
 }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from esacl.nets.network import Network
+from esacl.nets.traits import NetTraits
 from esacl.options import NoOptions
 from esacl.types import Context, Params, State
 
@@ -18,13 +19,23 @@ class Part:
         self.context = context
 
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Values of options that were left open (None) and whose right value depends on the backbone or on others."""
+    def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of options that were left open (None) and whose right value depends on the network or on others."""
+        return {}
+
+    @classmethod
+    def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Values of options that were left open and whose right value depends on the options of other slots."""
         return {}
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
         """What is wrong with the options of all slots together, and what to do; asked before anything trains."""
+        return None
+
+    @classmethod
+    def misfit(cls, parts: "Mapping[str, type[Part]]") -> str | None:
+        """Why it cannot work beside the parts of the other slots, and what to do; asked before anything trains."""
         return None
 
     def attach(self, net: Network) -> None:

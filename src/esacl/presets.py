@@ -58,11 +58,18 @@ def settings_of(preset: str, stream: str) -> dict[str, Any]:
     return tables
 
 
+def _names_in(method: str) -> set[str]:
+    """A method's name, and the two that it may be made of."""
+    words = method.split("-")
+    return {method} | {"-".join(half) for place in range(len(words)) for half in (words[:place], words[place:])}
+
+
 def with_preset(preset: str, stream: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Tables of settings over those of a preset; where the same thing is given in another form, that wins too."""
     under = settings_of(preset, stream)
-    for slot, name in OWN.get(method, ()):
-        del under[slot][name]
+    for own in OWN.keys() & _names_in(method):
+        for slot, name in OWN[own]:
+            under[slot].pop(name, None)
     if method.partition("-")[0] != "esacl":  # the constant step is one of Frank-Wolfe
         del under["update"]["schedule"]
     tables = {name: {**under[name], **given.get(name, {})} for name in under}

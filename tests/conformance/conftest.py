@@ -2,13 +2,14 @@
 
 import pytest
 
-from esacl import recipes
+from esacl.methods import METHODS
 from tests.conformance.toys import COMPOSITIONS
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
-    monkeypatch.setattr(recipes, "METHODS", COMPOSITIONS)
+    for name in COMPOSITIONS.keys() - METHODS.keys():
+        monkeypatch.setitem(METHODS, name, COMPOSITIONS[name])
 
 
 @pytest.fixture(params=sorted(COMPOSITIONS))

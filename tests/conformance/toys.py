@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import torch
 
 from esacl.config import NetConfig
+from esacl.methods import METHODS, Method, combine
+from esacl.methods.catalogue import DERPP, ER, GPM, NISPA
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.options import option
-from esacl.recipes import DERPP, ER, GPM, METHODS, NISPA, Method, combine
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import Phase, SparsityStrategy

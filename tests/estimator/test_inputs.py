@@ -6,7 +6,7 @@ import torch
 
 from esacl import ContinualClassifier
 from esacl.errors import ConfigError, EsaclError, InputError
-from esacl.recipes import METHODS
+from esacl.methods import METHODS
 from tests.estimator.samples import features, images, small
 
 

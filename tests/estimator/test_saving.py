@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from esacl import ContinualClassifier
 from esacl.errors import CheckpointError
-from esacl.recipes import METHODS
+from esacl.methods import METHODS
 from esacl.training.checkpoint import pack, unpack
 from tests.estimator.samples import features, images, small
 

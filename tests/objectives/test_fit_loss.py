@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from esacl.methods import METHODS
 from esacl.objectives.base import Objective
 from esacl.objectives.icarl import Icarl
 from esacl.objectives.probe import LinearProbe
-from esacl.recipes import METHODS
 from esacl.rng import generator
 from tests.builders import batch, context, network, outputs_of, parts, stream
 

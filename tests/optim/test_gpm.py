@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from esacl import recipes
 from esacl.config import NetConfig, TrainConfig
 from esacl.errors import ConfigError
+from esacl.methods import METHODS, combine, resolve
+from esacl.methods.catalogue import ER, GPM
 from esacl.nets import Network
 from esacl.optim import gpm
 from esacl.optim.gpm import Gpm, GpmOptions, extended, input_rows
-from esacl.recipes import ER, GPM, combine, resolve
 from esacl.training.events import TaskDone
 from esacl.training.parts import Parts
 from esacl.training.step import train_step
@@ -264,7 +264,7 @@ def test_statistics_that_are_taken_anew_are_refused() -> None:
 
 @pytest.mark.parametrize("composed", [GPM, combine("both", GPM, ER)], ids=["alone", "with er"])
 def test_the_first_task_is_still_known_after_the_last(composed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipes.METHODS, "composed", composed)
+    monkeypatch.setitem(METHODS, "composed", composed)
     settings = {"net": NetConfig("mlp", 64), "train": TrainConfig(epochs=8, batch_size=8)}
     kept, lost = (finish(trainer(name, of=STREAM, **settings)).rows for name in ("composed", "finetune"))
     assert lost[-1].class_il[0] <= 0.2

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from esacl import recipes
 from esacl.cli import app
 from esacl.config import Config
 from esacl.errors import ConfigError
+from esacl.methods import METHODS, Method, combine, resolve
+from esacl.methods.catalogue import ESACL
 from esacl.nets import Network
 from esacl.objectives.er import Er
 from esacl.optim.la_maml import LearnedRates, Lookahead, RateOptions, RatesFirst
-from esacl.recipes import ESACL, METHODS, Method, combine, resolve
 from esacl.training.events import EpochDone, StepDone
 from esacl.training.parts import Parts
 from esacl.training.step import train_step
@@ -196,6 +196,6 @@ def test_esacl_on_top_is_refused_with_the_slot_that_both_claim() -> None:
     ],
 )
 def test_one_half_of_the_method_alone_is_refused(parts: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "METHODS", {"x": Method("half", parts)})
+    monkeypatch.setitem(METHODS, "x", Method("half", parts))
     with pytest.raises(ConfigError, match=message):
         resolve(Config("x"), stream())

@@ -6,11 +6,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from esacl.config import NetConfig
+from esacl.methods import build_parts, resolve
+from esacl.nets import NetTraits
 from esacl.nets.network import Network
 from esacl.optim.frank_wolfe import FrankWolfe
 from esacl.optim.polytope_update import LONGEST_STEP, PolytopeOptions, PolytopeUpdate
 from esacl.optim.update import UpdateRule
-from esacl.recipes import build_parts, resolve
 from esacl.training.events import StepDone
 from tests.builders import batch, config, context, network, same, stream, trainer, weights
 
@@ -118,15 +119,17 @@ def test_a_given_step_wins_over_the_reach() -> None:
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
-def test_what_is_left_open_is_filled_by_the_backbone(backbone: str) -> None:
+def test_what_is_left_open_is_filled_by_what_the_network_is(backbone: str) -> None:
     plain, images = config("esacl", net=NetConfig(backbone, 4)), stream(shape=(1, 16, 16))
     options = resolve(plain, images).options["update"]
-    filled = {"lr": PolytopeUpdate.rates, "radius": PolytopeUpdate.radii, "reach": PolytopeUpdate.reaches}
-    assert {name: options[name] for name in filled} == {name: table[backbone] for name, table in filled.items()}
+    net = NetTraits(backbone != "mlp", backbone != "mlp", 0)
+    filled = {"lr": PolytopeUpdate.rates, "radius": PolytopeUpdate.radii, "k": PolytopeUpdate.shares}
+    assert {name: options[name] for name in filled} == {name: value.suited(net) for name, value in filled.items()}
+    assert options["reach"] == 8.0
     assert options["eta"] is None
     given = config("esacl", {"update": {"radius": 0.5, "reach": 9.0}}, net=NetConfig(backbone, 4))
     options = resolve(given, images).options["update"]
-    assert (options["lr"], options["radius"], options["reach"]) == (PolytopeUpdate.rates[backbone], 0.5, 9.0)
+    assert (options["lr"], options["radius"], options["reach"]) == (PolytopeUpdate.rates.suited(net), 0.5, 9.0)
 
 
 def test_a_resolved_method_has_the_rule_and_without_the_polytope_sgd() -> None:

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import torch
 
-from esacl import recipes
 from esacl.assembly import assemble
 from esacl.config import Config
+from esacl.methods import METHODS, resolve
 from esacl.nets.shares import Shares, share_norms
 from esacl.processes.group import joined, rendezvous
-from esacl.recipes import resolve
 from esacl.streams import open_stream
 from tests.builders import CPU, finish
 from tests.conformance.test_every_composition import build
@@ -65,11 +65,8 @@ def sharing(trainer, shares):
 
 def trained(shares, epochs):
     """What becomes of compositions, by name, that are trained for so many epochs a task."""
-    known, recipes.METHODS = recipes.METHODS, COMPOSITIONS
-    try:
+    with patch.dict(METHODS, COMPOSITIONS):
         return {name: _result(sharing(build(name, epochs=many), shares)) for name, many in epochs.items()}
-    finally:
-        recipes.METHODS = known
 
 
 def trained_on_digits(shares, settings):

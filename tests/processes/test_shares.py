@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esacl.errors import RunError
+from esacl.methods import METHODS
 from esacl.nets import shares as sharing_of
 from esacl.nets.shares import Shares
 from esacl.processes.job import agree, receive, send, stream_of, stream_state
-from esacl.recipes import METHODS
 from tests.builders import network, stream, trainer
 from tests.processes.crew import crew, plain, sharing, trained, trained_on_digits
 

@@ -9,7 +9,7 @@ from esacl.files import write_atomic
 from esacl.grid.plan import Cell, lay_out
 from esacl.grid.recipe import read_recipe
 from esacl.grid.tables import write_recipe
-from esacl.recipes import METHODS, resolve
+from esacl.methods import METHODS, resolve
 from tests import builders
 from tests.report.fabricate import results
 

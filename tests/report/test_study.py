@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from esacl.grid.study import read_study
 from esacl.grid.tables import figures, read_grid
-from esacl.recipes import METHODS
+from esacl.methods import METHODS
 from esacl.report.study.ablations import KINDS, ablations
 from esacl.report.study.families import DENSE, ESACL, OWN, REPLAY, SPARCL, family_of
 from esacl.report.study.labels import nearest_edge, place, side_by_side, spread_out

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from esacl.config import NetConfig, TrainConfig
 from esacl.errors import ConfigError
-from esacl.recipes import resolve
+from esacl.methods import resolve
 from esacl.rng import generator
 from esacl.selection.base import KeepAll
 from esacl.selection.removal import LossRemoval, Removal, RemovalOptions

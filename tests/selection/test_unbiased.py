@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esacl.config import Config
+from esacl.methods import resolve
 from esacl.objectives.base import Objective
 from esacl.options import NoOptions
-from esacl.recipes import resolve
 from esacl.rng import generator
 from tests.builders import batch, context, network, stream
 from tests.reference.selection import unbiased

@@ -5,7 +5,6 @@ import shlex
 
 import pytest
 
-from esacl import recipes
 from esacl.cli import app
 from tests.cli.commands import esacl
 from tests.site.pages import DOCS, PAGES, blocks
@@ -69,7 +68,6 @@ def quick(text):
 @pytest.mark.parametrize("page", SESSIONS)
 def test_a_page_runs_as_one_session(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(recipes, "METHODS", dict(recipes.METHODS))  # a page may add to it
     session = {}
     for language, block in blocks(page):
         if language == "python":

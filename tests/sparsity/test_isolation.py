@@ -15,8 +15,9 @@ from torch.func import functional_call
 import esacl
 from esacl.config import NetConfig, TrainConfig
 from esacl.errors import ConfigError
+from esacl.methods import METHODS, combine
+from esacl.methods.catalogue import ER, EWC
 from esacl.nets import Network, build_model
-from esacl.recipes import ER, EWC, METHODS, combine
 from esacl.sparsity import base
 from esacl.sparsity.isolation import SILENT
 from esacl.sparsity.masks import unpack

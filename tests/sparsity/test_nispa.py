@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from esacl.errors import ConfigError
+from esacl.methods import resolve
 from esacl.nets.connections import HEAD, IMAGE
-from esacl.recipes import resolve
 from esacl.training.events import StepDone, TaskDone
 from tests.builders import config, finish, network, same, stream, weights
 from tests.reference.nispa import forbidden

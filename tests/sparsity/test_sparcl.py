@@ -8,10 +8,10 @@ import torch
 
 from esacl.config import Config
 from esacl.errors import ConfigError
+from esacl.methods import method, resolve
 from esacl.metrics.capacity import measured_capacity
 from esacl.nets import Network
 from esacl.ranking import largest
-from esacl.recipes import method, resolve
 from esacl.rng import generator
 from esacl.sparsity.sparcl import Sparcl, SparclOptions, block_convolutions
 from esacl.types import Params

@@ -12,7 +12,7 @@ from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
 from esacl.cli.landscape import landscape_command
 from esacl.cli.learn import learn_command
-from esacl.cli.lists import methods_command, streams_command
+from esacl.cli.lists import methods_command, parts_command, streams_command
 from esacl.cli.mistakes import told, warnings_as_notes
 from esacl.cli.predict import predict_command
 from esacl.cli.report import report_command
@@ -56,6 +56,7 @@ COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (USE, "inspect", inspect_command),
     (USE, "export", export_command),
     (LOOK, "methods", methods_command),
+    (LOOK, "parts", parts_command),
     (LOOK, "streams", streams_command),
 )
 app["--help"].group = app["--version"].group = LOOK

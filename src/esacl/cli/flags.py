@@ -1,10 +1,10 @@
 """Flags of the command line: each one is a setting of a run, with the help line written beside that setting."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from esacl.config import MachineConfig, NetConfig, StreamConfig, TrainConfig
+from esacl.config import MachineConfig, NetConfig, PartsConfig, StreamConfig, TrainConfig
 from esacl.objectives.er import ErOptions
 from esacl.optim.sharpness import SharpnessOptions
 from esacl.optim.update import SgdOptions
@@ -16,8 +16,9 @@ WHAT = Group("What to run", sort_key=0)
 DATA = Group("Data", sort_key=1)
 TRAINING = Group("Training", sort_key=2)
 METHOD = Group("Options of a method (an error where the method has no use for them)", sort_key=3)
-MACHINE = Group("Machine", sort_key=4)
-OUTPUT = Group("Output", sort_key=5)
+PARTS = Group("Parts instead of the method's own (`esacl parts` lists them)", sort_key=4)
+MACHINE = Group("Machine", sort_key=5)
+OUTPUT = Group("Output", sort_key=6)
 
 _SETTINGS: dict[str, Any] = {
     "stream": StreamConfig,
@@ -29,6 +30,7 @@ _SETTINGS: dict[str, Any] = {
     "sparsity": EsaclOptions,
     "selection": RankedOptions,
     "gradient": SharpnessOptions,
+    "parts": PartsConfig,
 }
 
 
@@ -43,3 +45,14 @@ def setting(path: str, group: Group, name: str | None = None) -> Parameter:
 def described(text: str, group: Group, **more: Any) -> Parameter:
     """A flag that is not a setting of its own."""
     return Parameter(help=text, group=group, show_default=False, **more)  # the text names it, where it says something
+
+
+Code = Annotated[
+    list[str] | None,
+    described(
+        "code that a file names and that may be started: package.module:OBJECT or file.py:OBJECT; may be repeated",
+        WHAT,
+        negative="",
+    ),
+]
+"""Consent to code that only a file names."""

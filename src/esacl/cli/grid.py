@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from esacl.artifacts import RunDirectory
-from esacl.cli.flags import WHAT, described
+from esacl.cli.flags import WHAT, Code, described
 from esacl.cli.grid_runs import (
     STATUS,
     DryRun,
@@ -44,6 +44,7 @@ def grid_command(
         list[str] | None,
         described("train these rows only; the tables show all", WHAT, consume_multiple=True, negative=""),
     ] = None,
+    code: Code = None,
     dry_run: DryRun = False,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
@@ -53,7 +54,7 @@ def grid_command(
     Repeat the command after a crash, a kill or Ctrl-C: it goes on where it stopped. Exit code 1 if a run failed.
     """
     count = workers(jobs, scheduler)
-    wanted = read_recipe(recipe)
+    wanted = read_recipe(recipe, code or ())
     chosen = seeds_of(seeds) or wanted.seeds
     place = out or default_folder(recipe)
     cells = lay_out(wanted, place, chosen)
@@ -67,7 +68,14 @@ def grid_command(
     with RunDirectory(place).locked():
         write_recipe(wanted, chosen, place)
         if left:
-            given = {"--out": [out], "--seeds": seeds, "--only": only, "--jobs": [jobs], "--scheduler": [scheduler]}
+            given = {
+                "--out": [out],
+                "--seeds": seeds,
+                "--only": only,
+                "--code": code,
+                "--jobs": [jobs],
+                "--scheduler": [scheduler],
+            }
             failed = train_cells(left, min(count, len(left)), scheduler, command_again("grid", recipe, given))
         lines = write_tables(wanted, cells, place, f"esacl grid {recipe}")
         page = write_page(study_of(wanted, cells, lines), place / PAGE)

@@ -1,6 +1,7 @@
 """`esacl landscape`: how flat the loss is around a trained network, and what pruning does there."""
 
 import json as json_text
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from esacl.cli.flags import OUTPUT, described
+from esacl.cli.flags import OUTPUT, Code, described
 from esacl.cli.inspect import Own
 from esacl.cli.progress import counting_progress
 from esacl.cli.run import STATUS
@@ -32,6 +33,7 @@ def landscape_command(
         float, Parameter(help="share of zeros that a dense network is pruned to", validator=Number(gte=0, lt=1))
     ] = 0.8,
     backbone: Own = None,
+    code: Code = None,
     json: Annotated[bool, described("print the figures as JSON", OUTPUT, negative="")] = False,
 ) -> None:
     """Draw the loss around trained networks: on the way to the pruned point, across it, and how sharp it is.
@@ -50,7 +52,7 @@ def landscape_command(
                 f"the figures of --out {str(out)!r} would be written to results.json beside it, which is what a run "
                 f"calls its results. Choose another name, such as landscape.png."
             )
-    found = [_measure(each, steps, examples, rho, sparsity, backbone) for each in directories]
+    found = [_measure(each, steps, examples, rho, sparsity, backbone, code or ()) for each in directories]
     place = out or directories[0] / "landscape.png"
     draw(found, place)
     document = json_text.dumps([each.to_json() for each in found], indent=1)
@@ -63,10 +65,16 @@ def landscape_command(
 
 
 def _measure(
-    directory: Path, steps: int, examples: int, rho: float, sparsity: float, backbone: str | None
+    directory: Path,
+    steps: int,
+    examples: int,
+    rho: float,
+    sparsity: float,
+    backbone: str | None,
+    code: Collection[str],
 ) -> Landscape:
     with counting_progress(STATUS, f"loss around {directory}") as progress:
-        return landscape(directory, steps, examples, rho, sparsity, progress, backbone)
+        return landscape(directory, steps, examples, rho, sparsity, progress, backbone, code)
 
 
 def _tell(found: list[Landscape]) -> None:

@@ -1,6 +1,7 @@
-"""`esacl methods` and `esacl streams`: what there is."""
+"""`esacl methods`, `esacl parts` and `esacl streams`: what there is."""
 
 import json as json_text
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,12 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from esacl.cli.flags import OUTPUT, described
-from esacl.config import SLOTS
+from esacl.config import CHOSEN, SLOTS
+from esacl.errors import unknown_name
+from esacl.methods import FLAGS, METHODS, Method, method
+from esacl.methods.method import about_part
+from esacl.methods.names import above_names, base_names, part, part_names, plugin_methods
 from esacl.options import Told, helps
-from esacl.recipes import FLAGS, METHODS, Method, method
+from esacl.part import Part
 from esacl.streams import available
 
 TEXT = Console()
+STATUS = Console(stderr=True)
 NARROW = 80  # columns below which a description stands under its name
 
 Json = Annotated[bool, described("print JSON", OUTPUT, negative="")]
@@ -25,8 +31,14 @@ Json = Annotated[bool, described("print JSON", OUTPUT, negative="")]
 def methods_command(
     name: Annotated[str | None, Parameter(help="method whose options to explain")] = None, /, *, json: Json = False
 ) -> None:
-    """List the methods and what they do; with a NAME, explain every option of that method."""
-    shown = METHODS if name is None else {name: method(name)}
+    """List the methods and what they do; with a NAME, explain every option of that method.
+
+    Any sparsity may stand before any base that fits: esacl-icarl, packnet-er, nispa-der++.
+    """
+    offered, problems = plugin_methods() if name is None else ({}, [])
+    for problem in problems:
+        STATUS.print(f"note: {problem}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    shown = {**METHODS, **offered} if name is None else {name: method(name)}
     if json:
         rows = {
             key: {
@@ -38,18 +50,24 @@ def methods_command(
         }
         print(json_text.dumps(rows, indent=1))
     elif name is None:
-        _list_methods()
+        _list_methods(shown)
     else:
         _explain_method(name, shown[name])
 
 
-def _list_methods() -> None:
+def _list_methods(shown: Mapping[str, Method]) -> None:
     table = Table(title="Methods", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", style="bold", no_wrap=True)
     table.add_column("what it does")
-    for name, row in METHODS.items():
+    for name, row in shown.items():
         table.add_row(name, row.about)
     TEXT.print(table)
+    TEXT.print(
+        f"Combine any of {', '.join(above_names())} with any of {', '.join(base_names())}: esacl-icarl, packnet-er, "
+        f"nispa-der++. Single parts are chosen by flag: `esacl parts`.",
+        style="dim",
+        markup=False,
+    )
     TEXT.print("`esacl methods NAME` explains the options of a method.", style="dim")
 
 
@@ -64,6 +82,49 @@ def _explain_method(name: str, row: Method) -> None:
         table.add_row(f"{path}{flags.get(path, '')}", _shown(told.default), words)
     TEXT.print(table)
     TEXT.print("Set any of them with --set part.key=value.", style="dim")
+
+
+def parts_command(
+    slot: Annotated[str | None, Parameter(help=f"one of {', '.join(CHOSEN)}, objective, sparsity")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """List the parts that can fill a slot, with the options of each.
+
+    Example: esacl parts gradient; then esacl run --method der++ --gradient sharpness --rho 0.05
+    """
+    if slot is not None and slot not in SLOTS:
+        raise unknown_name("slot", slot, SLOTS)
+    slots = SLOTS if slot is None else (slot,)
+    found = {each: {name: part(each, name) for name in part_names(each)} for each in slots}
+    if json:
+        rows = {
+            each: {name: {"about": about_part(kind), "options": _told(kind)} for name, kind in parts.items()}
+            for each, parts in found.items()
+        }
+        print(json_text.dumps(rows, indent=1))
+        return
+    for each, parts in found.items():
+        _list_parts(each, parts)
+    TEXT.print("Choose one with its flag, such as --readout nearest-mean; set options with --set slot.key=value.")
+
+
+def _list_parts(slot: str, parts: Mapping[str, type[Part]]) -> None:
+    flag = f" (--{slot})" if slot in CHOSEN else " (by the name of a method)"
+    table = Table(title=f"{slot}{flag}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("part", style="bold", no_wrap=True)
+    table.add_column("what it does, and its options")
+    for name, kind in parts.items():
+        told = Text(about_part(kind))
+        for key, one in helps(kind.Options).items():
+            told.append(f"\n{slot}.{key} = {_shown(one.default)}", style="bold").append(f": {one.help}", style="dim")
+        table.add_row(name, told)
+    TEXT.print(table)
+
+
+def _told(kind: type[Part]) -> dict[str, Any]:
+    return {key: one._asdict() for key, one in helps(kind.Options).items()}
 
 
 def _options(row: Method) -> dict[str, Told]:

@@ -1,7 +1,7 @@
 """`esacl run` and `esacl resume`."""
 
 import json as json_text
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from shlex import quote
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from esacl.artifacts import Results, RunDirectory
-from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, TRAINING, WHAT, described, setting
+from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, PARTS, TRAINING, WHAT, Code, described, setting
 from esacl.cli.progress import counting_progress, training_progress
 from esacl.config import DEFAULT_METHOD, Config, place_settings, read_toml, set_option
 from esacl.errors import ConfigError
@@ -49,6 +49,7 @@ def run_command(
         list[str] | None,
         described("any setting as part.key=value; may be repeated", WHAT, name="--set", negative=""),
     ] = None,
+    code: Code = None,
     data_dir: Annotated[Path | None, setting("stream.data_dir", DATA)] = None,
     tasks: Annotated[int | None, setting("stream.tasks", DATA)] = None,
     classes_per_task: Annotated[int | None, setting("stream.classes_per_task", DATA)] = None,
@@ -67,6 +68,11 @@ def run_command(
     sparsity: Annotated[float | None, setting("sparsity.level", METHOD)] = None,
     keep: Annotated[float | None, setting("selection.keep", METHOD)] = None,
     rho: Annotated[float | None, setting("gradient.rho", METHOD)] = None,
+    gradient: Annotated[str | None, setting("parts.gradient", PARTS)] = None,
+    update: Annotated[str | None, setting("parts.update", PARTS)] = None,
+    constraint: Annotated[str | None, setting("parts.constraint", PARTS)] = None,
+    selection: Annotated[str | None, setting("parts.selection", PARTS)] = None,
+    readout: Annotated[str | None, setting("parts.readout", PARTS)] = None,
     device: Annotated[str | None, setting("machine.device", MACHINE)] = None,
     precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
     threads: Annotated[int | None, setting("machine.threads", MACHINE)] = None,
@@ -79,8 +85,9 @@ def run_command(
 
     Example: esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --buffer 50 --out runs/first
 
-    A network of your own: esacl run --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch
-    module. A run that is interrupted continues with `esacl resume DIR`.
+    A method is one of `esacl methods`, or SPARSITY-BASE for any two that fit, such as esacl-icarl. Your own network,
+    method or stream: --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch module;
+    --method mine:METHOD; --stream mine:open. A run that is interrupted continues with `esacl resume DIR`.
     """
     if helped():  # before anything is read: only the first process needs files
         return
@@ -111,13 +118,20 @@ def run_command(
         "keep": keep,
         "rho": rho,
         "preset": preset,
+        "gradient": gradient,
+        "update": update,
+        "constraint": constraint,
+        "selection": selection,
+        "readout": readout,
     }
     tables = {} if config is None else read_toml(config)
     for assignment in set_ or []:
         set_option(tables, assignment)
     place_settings(tables, given)
     settings = with_helpers(Config.from_mapping(tables))
-    _check_consent(settings.net.backbone, [backbone, *(assignment.partition("=")[2] for assignment in set_ or [])])
+    named = [method, stream, backbone, gradient, update, constraint, selection, readout, *(code or [])]
+    assigned = [assignment.partition("=")[2].strip().strip("'\"") for assignment in set_ or []]
+    _check_consent(settings, {*named, *assigned})
     place = out or default_place(settings)
     _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json, tensorboard)
 
@@ -130,6 +144,8 @@ def resume_command(
         str | None,
         described("the code of a network of your own, again: package.module:function, or file.py:function", TRAINING),
     ] = None,
+    method: Annotated[str | None, described("the code of a method of your own, again", TRAINING)] = None,
+    code: Code = None,
     processes: Annotated[
         int | None, described("processes that go on with it together [default: as many as before]", MACHINE)
     ] = None,
@@ -153,12 +169,19 @@ def resume_command(
         dismiss()
         return
     number = helpers(processes)
-    _train(lambda reading: reopen(directory, reading=reading, backbone=backbone, processes=number), json, tensorboard)
+    _train(lambda reading: reopen(directory, None, reading, backbone, number, method, code or ()), json, tensorboard)
 
 
-def _check_consent(name: str, given: list[str | None]) -> None:
+def _check_consent(settings: Config, given: Collection[str | None]) -> None:
     """Refuse to import code that only a config file names: it may come from anyone."""
-    if is_own(name) and name not in [each.strip().strip("'\"") for each in given if each]:
+    for name in settings.code():
+        if name not in given:
+            raise ConfigError(
+                f"the config file names code, {name!r}, and no file is allowed to start code. If you trust it, add "
+                f"--code {name}."
+            )
+    name = settings.net.backbone
+    if is_own(name) and name not in given:
         again = "package.module:function" if name.startswith("<") else name
         raise ConfigError(
             f"the config file names code as its network, {name!r}, and no file is allowed to start code. If you trust "

@@ -23,6 +23,7 @@ from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.progress import progress
 from esacl.estimator.settings import check_unchanged, naming_parameters, own_of, resolved, settings
 from esacl.estimator.storage import Saved, read, write
+from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
 from esacl.streams.base import Examples
 
@@ -49,7 +50,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : any of `esacl methods`, but for those that must be told the task or learn all tasks at once.
+    method : any of `esacl methods`, but for those that must be told the task or learn all tasks at once; an
+        `esacl.Method` of your own, or the name of code: "package.module:OBJECT" (docs/plugins.md).
     sparsity : share of the weights that are zero in the end (default: the method's own, 0.8 for EsaCL).
     buffer : examples that are remembered of all tasks together (default: the method's own, 500).
     epochs, batch_size : how long a task trains, and on how many of its examples at a time.
@@ -61,6 +63,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         not, each takes a quarter of what is left. Tasks beyond the expected ones get no weights of their own.
     channels : "auto", "first" or "last" axis of images with four axes.
     options : settings of the method's parts by slot, such as {"update": {"momentum": 0.8}}; see `esacl methods NAME`.
+        Other parts by slot: {"parts": {"constraint": "gpm"}}; see `esacl parts`.
     device : "auto", "cpu", "cuda" or "mps".
     random_state : a number for the same result every time.
     verbose : whether to show a bar with the time left while learning.
@@ -85,7 +88,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = DEFAULT_METHOD,
+        method: GivenMethod = DEFAULT_METHOD,
         *,
         sparsity: float | None = None,
         buffer: int | None = None,
@@ -139,15 +142,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         If it fails or is interrupted, the classifier is as it was before.
         """
         before: Learner | None = getattr(self, "_learner", None)
-        config = settings(self.get_params(deep=False), self._seed() if before is None else before.plan.config.seed)
+        seed = self._seed() if before is None else before.plan.config.seed
+        config, method = settings(self.get_params(deep=False), seed)
         array = self._array(X, reset=before is None)
         given = self._labels_of(y, len(array))
         labels = self._with_classes(Labels.none() if before is None else self._labels, given, classes)
         layout = Layout.of(array, self.channels) if before is None else self._layout
         examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
         own = own_of(self.get_params(deep=False), config, layout.shape) if before is None else before.plan.own
-        config = resolved(config, layout.shape, None if before is None else before.plan.config.machine.threads, own)
-        plan = Plan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own)
+        method = method if before is None or before.plan.method is None else before.plan.method
+        threads = None if before is None else before.plan.config.machine.threads
+        config = resolved(config, layout.shape, threads, own, method)
+        plan = Plan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own, method)
         if before is not None:
             check_unchanged(before.plan, plan)
         with progress(self.verbose) as listen:
@@ -185,12 +191,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         write(Path(path), Saved(params, features, self._labels, self._layout, self._learner))
 
     @classmethod
-    def load(cls, path: str | PathLike[str], backbone: Given | None = None) -> "ContinualClassifier":
+    def load(
+        cls, path: str | PathLike[str], backbone: Given | None = None, method: GivenMethod | None = None
+    ) -> "ContinualClassifier":
         """The classifier in a file; what it learns from here on, it learns to the same bits as if never saved.
 
-        A network of your own is given again as `backbone`: files hold weights, and never start code.
+        A network of your own is given again as `backbone`, and a method as `method`: files never start code.
         """
-        saved = read(Path(path), backbone)
+        saved = read(Path(path), backbone, method)
         try:
             model = cls(**saved.params)
         except TypeError as error:

@@ -10,6 +10,7 @@ from torch import Tensor
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.machine import machine
+from esacl.methods import Method
 from esacl.nets import OwnNet
 from esacl.nets.partition import overall_density
 from esacl.streams.base import Examples, Stream, Task
@@ -33,6 +34,7 @@ class Plan:
     columns: int
     expected: int | None = None  # number of tasks, if known
     own: OwnNet | None = None  # the network, where it is the user's
+    method: Method | None = None  # what the settings' method was composed to
 
     def stream(self, history: tuple[tuple[int, ...], ...], examples: Examples | None = None) -> Stream:
         """Tasks of these columns, of which only the last has examples; nothing is evaluated.
@@ -57,7 +59,7 @@ class Learner:
         self._trainer: Trainer | None = None
         if state is not None:
             with machine(plan.config.machine) as device:
-                self._trainer = assemble(plan.config, plan.stream(history), device, self._tasks, plan.own)
+                self._trainer = self._assembled(plan, plan.stream(history), device)
                 self._trainer.load_state_dict(state)
 
     def __reduce__(self) -> tuple[type["Learner"], tuple[Plan, tuple[tuple[int, ...], ...], State | None]]:
@@ -66,6 +68,9 @@ class Learner:
     @property
     def _tasks(self) -> int:
         return UNKNOWN if self.plan.expected is None else self.plan.expected
+
+    def _assembled(self, plan: Plan, stream: Stream, device: torch.device) -> Trainer:
+        return assemble(plan.config, stream, device, self._tasks, plan.own, method=plan.method)
 
     @property
     def seen(self) -> set[int]:
@@ -78,7 +83,7 @@ class Learner:
         history = (*self.history, tuple(sorted(set(examples.y.tolist()))))
         pupil = Learner(plan, history)
         with machine(config.machine) as device:
-            trainer = assemble(config, plan.stream(history, examples), device, self._tasks, plan.own)
+            trainer = self._assembled(plan, plan.stream(history, examples), device)
             if self._trainer is not None:
                 trainer.load_state_dict(
                     deepcopy(self._trainer.state_dict())

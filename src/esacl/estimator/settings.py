@@ -10,9 +10,10 @@ from esacl.config import SHORT_NAMES, SLOTS, Config, place_settings
 from esacl.errors import ConfigError, EsaclError, unknown_name
 from esacl.estimator.learner import Plan
 from esacl.machine import resolve_machine
-from esacl.nets import OwnNet, is_own, name_of, own_net
+from esacl.methods import Method, check_settings, compose, resolve
+from esacl.methods.names import as_method
+from esacl.nets import OwnNet, is_own, is_small, name_of, own_net
 from esacl.options import check
-from esacl.recipes import check_settings, method, resolve
 from esacl.streams.inputs import ImageInputs
 
 NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "device")
@@ -48,8 +49,8 @@ def in_parameters(message: str) -> str:
     return message
 
 
-def settings(params: Mapping[str, Any], seed: int) -> Config:
-    """The run that a classifier's parameters describe; what no classifier can be is refused."""
+def settings(params: Mapping[str, Any], seed: int) -> tuple[Config, Method]:
+    """The run that a classifier's parameters describe, and its method; what no classifier can be is refused."""
     check(params["max_classes"], int, "max_classes", {"low": 1, "high": 1_000_000})
     check(params["expected_tasks"], int | None, "expected_tasks", {"low": 1, "high": 1_000_000})
     options = {} if params["options"] is None else params["options"]
@@ -58,24 +59,27 @@ def settings(params: Mapping[str, Any], seed: int) -> Config:
             f"options = {options!r} is not allowed. Allowed: dicts by slot, such as {{'update': {{'momentum': 0.8}}}}."
         )
     for slot in options:
-        if slot not in SLOTS:
-            raise unknown_name("table of options", str(slot), SLOTS)
+        if slot not in (*SLOTS, "parts"):
+            raise unknown_name("table of options", str(slot), (*SLOTS, "parts"))
     tables: dict[str, Any] = {slot: dict(values) for slot, values in options.items()}
     given = {name: params[name] for name in NAMED}
     name = None if given["backbone"] is None else name_of(given["backbone"])
+    method = given["method"]
+    if isinstance(method, Method):
+        given["method"] = as_method(method, "method").name
     place_settings(tables, {"seed": seed, **given, "backbone": name})
     config = Config.from_mapping(tables)
-    _check_method(config)
-    if params["expected_tasks"] is None and "quota" in method(config.method).options("sparsity"):
+    chosen = compose(config, method if isinstance(method, Method) else None, config.code())
+    _check_method(config, chosen)
+    if params["expected_tasks"] is None and "quota" in chosen.options("sparsity"):
         config = _with_open_end(config)
-    check_settings(config)
-    return config
+    check_settings(config, chosen)
+    return config, chosen
 
 
-def _check_method(config: Config) -> None:
+def _check_method(config: Config, chosen: Method) -> None:
     """Refuse methods that need to know more than a classifier is told."""
-    chosen = method(config.method).switched(config.options)
-    if getattr(chosen.part("objective"), "joint", False):
+    if chosen.joint:
         raise ConfigError(
             f"{config.method} learns all tasks at once, but here they arrive one by one. Use another method, such as "
             f"'esacl-der++'; with all data at hand, fit any method once."
@@ -104,13 +108,17 @@ def own_of(params: Mapping[str, Any], config: Config, shape: tuple[int, int, int
 
 
 def resolved(
-    config: Config, shape: tuple[int, int, int], threads: int | None = None, own: OwnNet | None = None
+    config: Config,
+    shape: tuple[int, int, int],
+    threads: int | None = None,
+    own: OwnNet | None = None,
+    chosen: Method | None = None,
 ) -> Config:
     """The same with everything spelt out for examples of that shape; `threads` are those of before, if any."""
     stream = Plan(config, shape, ImageInputs((0.0,), (1.0,)), columns=1).stream(((0,),))
-    whole = resolve(config, stream, own)
+    whole = resolve(config, stream, own, chosen)
     machine = replace(whole.machine, threads=threads)
-    return replace(whole, machine=resolve_machine(machine, small=whole.net.backbone == "mlp"))
+    return replace(whole, machine=resolve_machine(machine, small=is_small(whole.net.backbone)))
 
 
 def check_unchanged(before: Plan, now: Plan) -> None:

@@ -13,6 +13,8 @@ from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.settings import resolved
 from esacl.files import write_atomic
+from esacl.methods import Given as GivenMethod
+from esacl.methods.names import given_again
 from esacl.nets import Given, once_more, own_net
 from esacl.training.checkpoint import pack, unpack
 from esacl.version import __version__
@@ -34,16 +36,15 @@ class Saved:
 def write(path: Path, saved: Saved) -> None:
     """Write a classifier in one step: the file of before or the new one, never half of either."""
     learner = saved.learner
-    own = (
-        {} if learner.plan.own is None else {"backbone": learner.plan.config.net.backbone}
-    )  # its name, never the code itself
+    config = learner.plan.config
+    own = {} if learner.plan.own is None else {"backbone": config.net.backbone}  # its name, never the code itself
     state = {
         "esacl": __version__,
-        "params": plain({**saved.params, **own}),
+        "params": plain({**saved.params, **own, "method": config.method}),
         "features": saved.features,
         "labels": saved.labels.state_dict(),
         "layout": asdict(saved.layout),
-        "config": plain(learner.plan.config.to_mapping()),
+        "config": plain(config.to_mapping()),
         "columns": learner.plan.columns,
         "expected": learner.plan.expected,
         "history": learner.history,
@@ -55,10 +56,10 @@ def write(path: Path, saved: Saved) -> None:
         raise CheckpointError(f"cannot write {str(path)!r}: {error.strerror}. Choose another place.") from None
 
 
-def read(path: Path, backbone: Given | None = None) -> Saved:
+def read(path: Path, backbone: Given | None = None, method: GivenMethod | None = None) -> Saved:
     """The classifier in a file; anything wrong with the file is a CheckpointError.
 
-    A network of the user's own must be given again, as no file is allowed to start code.
+    A network and a method of the user's own must be given again, as no file is allowed to start code.
     """
     remedy = "Give a file that ContinualClassifier.save wrote."
     try:
@@ -73,10 +74,12 @@ def read(path: Path, backbone: Given | None = None) -> Saved:
         own = None if given is None else own_net(given, layout.shape, config.seed)
         if own is not None:
             own.check_is_of(state["trainer"]["net"]["model"], where)
-        config = resolved(config, layout.shape, state["config"]["machine"]["threads"], own)
-        plan = Plan(config, layout.shape, layout.inputs, state["columns"], state["expected"], own)
+        chosen = given_again(config, method, where)
+        config = resolved(config, layout.shape, state["config"]["machine"]["threads"], own, chosen)
+        plan = Plan(config, layout.shape, layout.inputs, state["columns"], state["expected"], own, chosen)
         learner = Learner(plan, state["history"], state["trainer"])
-        params = state["params"] if given is None else {**state["params"], "backbone": given}
+        again = {"backbone": given, "method": method}
+        params = {**state["params"], **{name: each for name, each in again.items() if each is not None}}
         return Saved(params, state["features"], Labels.from_state(state["labels"]), layout, learner)
     except EsaclError:
         raise

@@ -130,7 +130,12 @@ class Drive:
             )
         cell = run.cell
         cell.claim()
-        return {"name": cell.path.name, "settings": cell.config().to_mapping(), "files": to_continue(cell.directory)}
+        return {
+            "name": cell.path.name,
+            "settings": cell.config().to_mapping(),
+            "code": list(cell.point.code),
+            "files": to_continue(cell.directory),
+        }
 
     def _keep(self, run: _Open, message: dict[str, Any]) -> Iterator[News]:
         """Write what a worker sent; a run is finished when all of it is here."""

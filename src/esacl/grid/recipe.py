@@ -2,16 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from esacl.config import SHORT_NAMES, SLOTS, Config, read_toml, set_option
+from esacl.config import CHOSEN, SHORT_NAMES, SLOTS, Config, PartsConfig, StreamConfig, read_toml, set_option
 from esacl.errors import ConfigError, EsaclError, unknown_name
+from esacl.methods import check_settings, compose
 from esacl.nets import is_own
-from esacl.recipes import check_settings, method
 from esacl.streams import available
 
 LISTS = {"methods": "method", "streams": "stream", "sparsities": "sparsity"}
@@ -40,6 +41,7 @@ class Point:
     row: str
     axes: Mapping[str, Any]
     settings: Mapping[str, Any]  # by dotted name
+    code: tuple[str, ...] = ()  # names of code that may be started
 
     @property
     def label(self) -> str:
@@ -57,9 +59,10 @@ class Point:
         for path, value in {**self.settings, "seed": seed}.items():
             set_option(tables, f"{path}={json.dumps(value, ensure_ascii=False, default=str)}")
         config = Config.from_mapping(tables)
-        check_settings(config)
+        _check_code(config, self.code)
+        check_settings(config, compose(config, code=self.code))
         _check_processes(config.machine.processes)
-        _check_stream(config.stream.name)
+        _check_stream(config.stream)
         return config
 
 
@@ -73,15 +76,18 @@ class Recipe:
     points: list[Point]
 
 
-def read_recipe(path: Path) -> Recipe:
-    """The recipe in a file; what cannot be run is told here, before anything starts."""
+def read_recipe(path: Path, code: Collection[str] = ()) -> Recipe:
+    """The recipe in a file; what cannot be run is told here, before anything starts.
+
+    `code` are names of code that may be started: what only the file names is refused.
+    """
     given = read_tables(path)
     if "tune" in given or any(isinstance(row, dict) and "tune" in row for row in rows_of(given, path)):
         raise ConfigError(
             f"the recipe {str(path)!r} says what to tune, and a grid chooses nothing. Run it with `esacl tune {path}`, "
             f"then `esacl grid` with the chosen.toml that it writes."
         )
-    return recipe_of(given, expand(given, path), path)
+    return recipe_of(given, expand(given, path, code), path)
 
 
 def read_tables(path: Path) -> dict[str, Any]:
@@ -105,10 +111,13 @@ def rows_of(given: Mapping[str, Any], path: Path) -> list[Any]:
     return rows
 
 
-def expand(given: Mapping[str, Any], path: Path) -> list[Point]:
+def expand(given: Mapping[str, Any], path: Path, code: Collection[str] = ()) -> list[Point]:
     """Every row at every point of its axes."""
     shared = _Shared(
-        dotted(given.get("base", {}), "base"), given.get("axes", {}), {k: given[k] for k in LISTS if k in given}
+        dotted(given.get("base", {}), "base"),
+        given.get("axes", {}),
+        {k: given[k] for k in LISTS if k in given},
+        tuple(code),
     )
     return [point for row in rows_of(given, path) for point in _expand(row, shared)]
 
@@ -133,6 +142,7 @@ class _Shared:
     base: Mapping[str, Any]  # by dotted name
     axes: Mapping[str, Any]
     lists: Mapping[str, Any]  # of the short form
+    code: tuple[str, ...]  # that may be started
 
 
 def _check_processes(count: int) -> None:
@@ -144,15 +154,26 @@ def _check_processes(count: int) -> None:
         )
 
 
-def _check_stream(name: str) -> None:
+def _check_code(config: Config, allowed: Collection[str]) -> None:
+    """Refuse code that only the recipe names, and objects that no worker has."""
+    for name in [*config.code(), *([config.net.backbone] if is_own(config.net.backbone) else [])]:
+        if name.startswith("<") or name not in allowed:
+            raise ConfigError(
+                f"{name!r} is code, which no file is allowed to start. If you trust it, and all workers have it, add "
+                f"--code {name}."
+            )
+
+
+def _check_stream(stream: StreamConfig) -> None:
     """Refuse a stream that no worker can open by its name."""
+    name = stream.name
     names = [info.name for info in available()]
     if name.partition(":")[0] == "arrays":
         raise ConfigError(
             f"stream {name!r} is in the memory of one Python process, and a grid runs in many. Write the images "
             f"to a folder and use folder:PATH, or train it in Python with esacl.run(..., stream=...)."
         )
-    if name not in names and not name.startswith("folder:"):
+    if name not in names and not name.startswith("folder:") and not stream.is_code:
         raise unknown_name("stream", name, names)
 
 
@@ -164,12 +185,7 @@ def _check(points: Sequence[Point]) -> None:
         if twin is not point:
             raise ConfigError(f"{point.label!r} has the name or the folder of {twin.label!r}. Rename one of the rows.")
         try:
-            name = point.config(seed=0).net.backbone
-            if is_own(name):
-                raise ConfigError(
-                    f"backbone = {name!r} is code, which no file is allowed to start, and workers may not have it. "
-                    f"Train it with `esacl run --backbone {name}`, once for each seed and setting."
-                )
+            point.config(seed=0)
         except EsaclError as error:
             raise ConfigError(f"row {point.label!r}: {error}") from None
 
@@ -209,10 +225,12 @@ def _expand(row: Any, shared: _Shared) -> Iterator[Point]:
     chosen = lists.get("methods", [settings.get("method", Config().method)])
     for each in chosen:
         moving = dict(all_axes) | ({"method": [each]} if "methods" in lists else {})
-        if "sparsities" in lists and not _has(each, SHORT_NAMES["sparsity"]):
+        has = partial(_has, settings=settings, code=shared.code)
+        if "sparsities" in lists and not has(each, SHORT_NAMES["sparsity"]):
             del moving["sparsity"]
-        useful = {path: value for path, value in settings.items() if not _useless(each, path, chosen)}
-        yield from _points(str(name if named else each), named, moving, useful)
+        useful = {path: value for path, value in settings.items() if not _useless(each, path, chosen, has)}
+        for point in _points(str(name if named else each), named, moving, useful):
+            yield replace(point, code=shared.code)
 
 
 def _points(row: str, named: bool, axes: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Point]:
@@ -238,14 +256,16 @@ def _check_axes(axes: Sequence[tuple[str, Any]], own: Mapping[str, Any], where: 
         taken.add(path)
 
 
-def _has(name: Any, path: str) -> bool:
-    """Whether a method has an option of its parts."""
+def _has(name: Any, path: str, settings: Mapping[str, Any], code: Collection[str]) -> bool:
+    """Whether a method, with the parts that the settings choose, has an option."""
     slot, _, key = path.partition(".")
-    return key in method(str(name)).options(slot)
+    parts = {each: settings[f"parts.{each}"] for each in CHOSEN if f"parts.{each}" in settings}
+    composed = compose(Config(str(name), parts=PartsConfig(**parts)), code=code)
+    return key in composed.options(slot)
 
 
-def _useless(name: Any, path: str, others: Sequence[Any]) -> bool:
+def _useless(name: Any, path: str, others: Sequence[Any], has: Callable[[Any, str], bool]) -> bool:
     """Whether a setting is for other methods of the same list, such as a buffer for those that remember."""
-    if path.partition(".")[0] not in SLOTS or _has(name, path):
+    if path.partition(".")[0] not in SLOTS or has(name, path):
         return False
-    return any(_has(other, path) for other in others)
+    return any(has(other, path) for other in others)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from esacl.config import SHORT_NAMES
 from esacl.errors import ConfigError
 from esacl.grid.recipe import Point, Recipe, checked_seeds, dotted, expand, read_tables, recipe_of, rows_of
-from esacl.recipes import method
+from esacl.methods import method
 
 Score = Literal["both", "task-il", "class-il"]
 SPLIT = "train.split"

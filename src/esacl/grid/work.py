@@ -1,6 +1,6 @@
 """What a worker does: train one run in a folder of its own, and send what there is to the client as it goes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from esacl.artifacts import RunDirectory
+from esacl.code import is_own
 from esacl.config import Config
 from esacl.files import write_atomic
 from esacl.grid.parcel import Parcel, so_far, unpack, whole
@@ -87,7 +88,7 @@ def train(grid: str, run: int) -> None:
 
 def _complete(path: Path, job: dict[str, Any], post: Post) -> None:
     """Train the run in its directory and send it."""
-    with _opened(path, Config.from_mapping(job["settings"]), job["files"]) as run:
+    with _opened(path, Config.from_mapping(job["settings"]), job["files"], job["code"]) as run:
         pace = Pace()
         _tell(post, run, "continued" if job["files"] else "started", None)
         for event in _watched(run, post):
@@ -108,7 +109,7 @@ def _watched(run: Run, post: Post) -> Iterator[EpochDone | TaskDone]:
             yield event
 
 
-def _opened(path: Path, wish: Config, files: Parcel) -> AbstractContextManager[Run]:
+def _opened(path: Path, wish: Config, files: Parcel, code: Collection[str]) -> AbstractContextManager[Run]:
     """A new run, or one that goes on here: with the data and on the device of this machine."""
     if not files:
         return start(wish, path)
@@ -118,7 +119,8 @@ def _opened(path: Path, wish: Config, files: Parcel) -> AbstractContextManager[R
     machine = resolve_machine(replace(recorded.machine, device=wish.machine.device))
     stream = absolute(replace(recorded.stream, data_dir=wish.stream.data_dir))
     write_atomic(path / "config.toml", replace(recorded, machine=machine, stream=stream).to_toml())
-    return reopen(path)
+    name = recorded.net.backbone
+    return reopen(path, backbone=name if is_own(name) else None, code=code)
 
 
 def _tell(post: Post, run: Run, words: str, files: Parcel | None) -> None:

@@ -1,6 +1,6 @@
 """What `esacl landscape` measures of a run: where it was before its last pruning, where that led, what is around."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from esacl.artifacts import RunDirectory
 from esacl.errors import RunError
 from esacl.landscape.surface import Loss, across, along, filter_normalised, sharpness
-from esacl.nets import Given, is_own
+from esacl.nets import Given, NetTraits, is_own
 from esacl.nets.network import Network
 from esacl.ranking import largest_of_all
 from esacl.rng import generator
@@ -62,17 +62,19 @@ def landscape(
     sparsity: float = 0.8,
     progress: Progress = lambda done, total: None,
     backbone: Given | None = None,
+    code: Collection[str] = (),
 ) -> Landscape:
     """Measure the surroundings of a finished run; `sparsity` is for networks that were not pruned themselves.
 
-    `backbone` is the code of a network of the user's own, which runs of other networks have no use for.
+    `backbone` is the code of a network of the user's own, which runs of other networks have no use for; `code` names
+    other code that the run's settings may start.
     """
     directory = RunDirectory(out)
     directory.config()  # says what is wrong where there is no run
     if directory.read_results() is None:
         raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {out}`.")
     own = backbone if is_own(directory.config().net.backbone) else None
-    with look(out, backbone=own) as run:
+    with look(out, backbone=own, code=code) as run:
         net, parts = run.trainer.net, run.trainer.parts
         if parts.sparsity.needs_task_id:
             raise RunError(
@@ -130,7 +132,7 @@ def _points(run: Run, sparsity: float) -> tuple[Params, Params]:
     net, strategy = run.trainer.net, run.trainer.parts.sparsity
     final = {name: value.detach().clone() for name, value in net.effective_state().items() if name in net.stored}
     if not strategy.prunes:
-        return final, _pruned(final, net, run.config.net.backbone, sparsity)
+        return final, _pruned(final, net, sparsity)
     state = run.directory.checkpoints.before_newest()
     if state is None or state["trainer"]["samples"] != run.trainer.samples:  # there was training in between
         raise RunError(
@@ -142,11 +144,11 @@ def _points(run: Run, sparsity: float) -> tuple[Params, Params]:
     return {name: final[name] if name in fitted else stored[name].to(net.device) for name in final}, final
 
 
-def _pruned(weights: Params, net: Network, backbone: str, sparsity: float) -> Params:
+def _pruned(weights: Params, net: Network, sparsity: float) -> Params:
     """Pruned by magnitude as EsaCL would: layers compete as they do there."""
     names = net.partition.needed()
     sizes = [weights[name].abs() for name in names]
-    if Esacl.scopes.get(backbone, "adaptive") == "adaptive":
+    if Esacl.defaults(NetTraits.of(net.model), {})["scope"] == "adaptive":
         sizes = [adaptive_scores(size) for size in sizes]
     kept = largest_of_all(sizes, round((1 - sparsity) * sum(size.numel() for size in sizes)))
     masks = {name: mask.to(net.device) for name, mask in zip(names, kept)}

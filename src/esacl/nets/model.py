@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, device, nn
 
+from esacl import plugins
+from esacl.code import is_own, told
 from esacl.errors import CheckpointError, ConfigError, unknown_name
-from esacl.nets.backbones import BACKBONES, Shape
-from esacl.nets.code import FORM, names_code
+from esacl.nets.backbones import BACKBONES, Backbone, Shape
+from esacl.nets.code import FORM
+from esacl.nets.traits import NetTraits
 from esacl.rng import generator
 from esacl.types import Outputs
 
@@ -62,13 +65,26 @@ class OwnNet:
 
 def check_backbone(name: str) -> None:
     """Refuse a name that is not a backbone's; those of the user's own networks are seen when they are called."""
-    if name not in ("auto", *BACKBONES) and not is_own(name):
-        raise unknown_name("backbone", name, ["auto", *BACKBONES], f"A network of your own: {FORM}.")
+    if name != "auto" and not is_own(name):
+        backbone_named(name)
 
 
-def is_own(name: str) -> bool:
-    """Whether a recorded name stands for a network of the user's own: code, or a module that was given."""
-    return names_code(name) or name.startswith("<")
+def backbone_named(name: str) -> Backbone:
+    """The backbone of that name, of this library or of a plugin."""
+    if name in BACKBONES:
+        return BACKBONES[name]
+    found = plugins.load("backbones", name)
+    if found is None:
+        known = ["auto", *BACKBONES, *plugins.offered("backbones", BACKBONES)]
+        raise unknown_name("backbone", name, known, f"A network of your own: {FORM}.")
+    if not isinstance(found, Backbone):
+        raise plugins.refused("backbones", name, f"{type(found).__name__} is no esacl.Backbone(build, width, ...).")
+    return found
+
+
+def is_small(name: str) -> bool:
+    """Whether a backbone has no convolutions, and so too little work for several threads."""
+    return not is_own(name) and not traits_of(name, None, (3, 64, 64)).convolutions
 
 
 def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | None = None) -> tuple[str, int | None]:
@@ -82,7 +98,7 @@ def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | N
         return name, None
     small = min(shape[1:]) < 16
     chosen = ("mlp" if small else "resnet10") if name == "auto" else name
-    entry = BACKBONES[chosen]
+    entry = backbone_named(chosen)
     if min(shape[1:]) < entry.smallest:
         size = "×".join(map(str, shape))
         raise ConfigError(
@@ -99,11 +115,34 @@ def build_model(
     if own is not None:
         return own.model(classes, seed)
     with device("meta"):  # no memory and no random numbers yet: constructors would draw from the global generator
-        body = BACKBONES[backbone].build(shape, width or BACKBONES[backbone].width)
+        body = _body(backbone, width, shape)
         model = Model(body, body.features, classes)  # type: ignore[arg-type]
     model.to_empty(device="cpu")
     initialise(model, seed)
     return model
+
+
+def traits_of(backbone: str, width: int | None, shape: Shape, own: OwnNet | None = None) -> NetTraits:
+    """What a backbone, or a network of the user's own, is like."""
+    if own is not None:
+        return NetTraits.of(own.module)
+    with device("meta"):
+        return NetTraits.of(_body(backbone, width, shape))
+
+
+def _body(name: str, width: int | None, shape: Shape) -> nn.Module:
+    """A backbone for examples of that shape."""
+    entry = backbone_named(name)
+    try:
+        body = entry.build(shape, width or entry.width)
+        int(body.features)  # type: ignore[arg-type]
+    except Exception as error:
+        if name in BACKBONES:
+            raise
+        raise plugins.refused(
+            "backbones", name, f"build({shape}, {width or entry.width}) fails: {told(error)}."
+        ) from None
+    return body
 
 
 def initialise(model: nn.Module, seed: int) -> None:

@@ -4,10 +4,11 @@ from copy import deepcopy
 
 from torch import nn
 
+from esacl.code import is_own, told
 from esacl.errors import ConfigError
 from esacl.nets.backbones import Shape
-from esacl.nets.code import load, told
-from esacl.nets.model import OwnNet, is_own
+from esacl.nets.code import load
+from esacl.nets.model import OwnNet
 from esacl.nets.probe import Probe
 
 Given = str | nn.Module

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from esacl.code import told
 from esacl.errors import ConfigError
 from esacl.nets.backbones import Shape
-from esacl.nets.code import randomness, told
+from esacl.nets.code import randomness
 from esacl.nets.layers import NORMS
 from esacl.rng import generator
 

@@ -18,6 +18,7 @@ class Objective(Part):
     """Per-example fit loss + retention term. Subclasses override what they need; the rest does nothing."""
 
     views: int = 1  # augmented views of each example that the objective reads
+    trains_head: ClassVar[bool] = True  # whether its losses read the logits
     joint: ClassVar[bool] = False  # whether all tasks are trained at once
 
     def __init__(self, options: Any, context: Context) -> None:

@@ -40,6 +40,7 @@ class Co2l(ExemplarObjective):
     """
 
     Options: ClassVar[type[Any]] = Co2lOptions
+    trains_head = False
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

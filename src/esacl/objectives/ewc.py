@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from esacl.code import told
 from esacl.errors import ConfigError
-from esacl.nets.code import told
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.options import option

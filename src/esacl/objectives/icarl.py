@@ -1,5 +1,6 @@
 """iCaRL (Rebuffi et al. 2017): sigmoids taught by labels and by a teacher, exemplars by herding, nearest class mean."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from torch.nn.functional import normalize, one_hot
 from esacl.nets.network import Network
 from esacl.objectives.base import MASKED
 from esacl.objectives.exemplars import ExemplarObjective, features_of
-from esacl.objectives.readout import Readout
+from esacl.objectives.readout import Readout, one_for_all_tasks
+from esacl.part import Part
 from esacl.streams.base import Examples, Task
 from esacl.types import Batch, Context, Outputs, Params, Replay, State
 
@@ -63,6 +65,11 @@ class NearestMean(Readout):
     """
 
     answers_unseen = False
+
+    @classmethod
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+        """Means of features that change with the task."""
+        return one_for_all_tasks("nearest mean", parts)
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

@@ -1,5 +1,6 @@
 """A linear probe: a head fitted on frozen features when a task has ended, every class with the same weight."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +11,9 @@ from torch.nn.functional import cross_entropy
 from esacl.nets.network import Network
 from esacl.objectives.base import MASKED
 from esacl.objectives.exemplars import features_of
-from esacl.objectives.readout import Readout
+from esacl.objectives.readout import Readout, one_for_all_tasks
 from esacl.options import option
+from esacl.part import Part
 from esacl.streams.base import Examples, Task
 
 
@@ -32,6 +34,16 @@ class LinearProbe(Readout):
 
     Options: ClassVar[type[Any]] = ProbeOptions
     answers_unseen = False
+
+    @classmethod
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+        """A head that losses read, or one for weights that change with the task."""
+        if getattr(parts["objective"], "trains_head", True):
+            return (
+                f"the linear probe replaces the head after every task, but {parts['objective'].__name__} goes on "
+                f"training it. Use --readout nearest-mean or head, or an objective of features, such as co2l."
+            )
+        return one_for_all_tasks("linear probe", parts)
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Replace the head."""

@@ -1,5 +1,6 @@
 """The readout slot: how the network answers."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from torch import Tensor
@@ -15,6 +16,16 @@ class Readout(Part):
 
     answers_unseen: ClassVar[bool] = True  # whether a class can be answered before its task was trained
 
+    @classmethod
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+        """A head that nobody trains."""
+        if cls.fit is not Readout.fit or getattr(parts["objective"], "trains_head", True):
+            return None
+        return (
+            f"{parts['objective'].__name__} learns features only, so the network's head would answer at random. Use "
+            f"--readout linear-probe or nearest-mean."
+        )
+
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Fit on what may be seen at the end of a task: its own examples and the remembered ones."""
 
@@ -25,3 +36,14 @@ class Readout(Part):
     def folded(self, state: Params) -> Params:
         """The model's state with a head that gives the same answers: what is saved for use without this library."""
         return state
+
+
+def one_for_all_tasks(name: str, parts: Mapping[str, type[Part]]) -> str | None:
+    """Why a readout that is fitted once for all tasks cannot answer for weights that change with the task."""
+    sparsity = parts["sparsity"]
+    if not getattr(sparsity, "needs_task_id", False):
+        return None
+    return (
+        f"the {name} is fitted with the weights of the last task, but {sparsity.__name__} answers every task with "
+        f"weights of its own. Use --readout head where the objective trains it, or another sparsity, such as esacl."
+    )

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from esacl.nets.network import Network
+from esacl.nets.traits import ByNorm
 from esacl.optim.update import UpdateRule
 from esacl.options import option
 from esacl.types import Params
@@ -15,7 +16,7 @@ from esacl.types import Params
 class AdamOptions:
     """Settings of Adam: WSN's authors train with 0.001, lowered on plateaus."""
 
-    lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
+    lr: float | None = option(None, "learning rate (default: by network)", low=0, high=1_000_000)
     schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
 
 
@@ -23,7 +24,7 @@ class AdamUpdate(UpdateRule):
     """Adam (Kingma & Ba 2015) over the network's parameters and the parts' own; new for every phase of a task."""
 
     Options: ClassVar[type[Any]] = AdamOptions
-    rates: ClassVar[dict[str, float]] = dict.fromkeys(("mlp", "cnn", "resnet10", "resnet18"), 0.001)
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.001, plain=0.001)
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser for a phase of so many steps."""

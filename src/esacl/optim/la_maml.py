@@ -14,6 +14,7 @@ from torch.nn.functional import relu
 from torch.nn.utils import clip_grad_norm_
 
 from esacl.nets.network import Network
+from esacl.nets.traits import ByNorm
 from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
 from esacl.optim.update import UpdateRule
 from esacl.options import option
@@ -129,7 +130,7 @@ def shrinkage(gradients: Iterable[Tensor], limit: float) -> Tensor:
 class RateOptions:
     """Settings of the learned rates; 0.3 and 2.0 are the authors' for MNIST (CIFAR-100: 0.25 and 1.0)."""
 
-    lr: float | None = option(None, "initial rate of every weight (default: the backbone's own)", low=1e-9, high=1e6)
+    lr: float | None = option(None, "initial rate of every weight (default: by network)", low=1e-9, high=1e6)
     rate_lr: float = option(0.3, "rate at which the rates are learned", low=0, high=1e6)
     clip: float = option(2.0, "largest norm of the weights' gradient, and of the rates'", low=1e-9, high=1e9)
     schedule: Literal["constant", "cosine"] = option("cosine", "factor on all steps but the inner ones in each task")
@@ -139,7 +140,7 @@ class LearnedRates(UpdateRule):
     """α ← α − `rate_lr` · clip(∇α), then θ ← θ − relu(α) · clip(∇θ); the rates live as long as the network."""
 
     Options: ClassVar[type[Any]] = RateOptions
-    rates: ClassVar[dict[str, float]] = {"mlp": 0.1, "cnn": 0.1, "resnet10": 0.1, "resnet18": 0.1}
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.1, plain=0.1)
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from esacl.nets.network import Network
+from esacl.nets.traits import ByNorm, NetTraits
 from esacl.optim.frank_wolfe import FrankWolfe
 from esacl.optim.update import SgdOptions, UpdateRule
 from esacl.options import option
@@ -21,13 +22,11 @@ class PolytopeOptions(SgdOptions):
     """Settings of Frank-Wolfe; `lr`, `momentum` and `weight_decay` are those of the parameters outside the polytope."""
 
     k: float | None = option(
-        None, "K: share of a layer's free weights that a vertex moves (default: the backbone's own)", low=1e-6, high=1
+        None, "K: share of a layer's free weights that a vertex moves (default: by network)", low=1e-6, high=1
     )
-    radius: float | None = option(None, "τ: radius of the polytope (default: the backbone's own)", low=1e-9)
+    radius: float | None = option(None, "τ: radius of the polytope (default: by network)", low=1e-9)
     radius_scale: Literal["norm", "absolute"] = option("norm", "τ√K as a multiple of the layer's norm, or τ itself")
-    reach: float | None = option(
-        None, "sum of all steps η of a task, none longer than 0.2 (default: the backbone's own)", low=1e-9
-    )
+    reach: float | None = option(None, "sum of all steps η of a task, none longer than 0.2 (default: 8)", low=1e-9)
     eta: float | None = option(None, "η itself instead of the reach", low=1e-9, high=1)
     window: float | None = option(
         None, "share of a task's steps that the averaged momentum looks back on (default: 0.1)", low=0, high=1
@@ -48,19 +47,19 @@ class PolytopeUpdate(UpdateRule):
 
     Options: ClassVar[type[Any]] = PolytopeOptions
     leaves_frozen = True
-    rates: ClassVar[dict[str, float]] = {"mlp": 0.01, "cnn": 0.03, "resnet10": 0.03, "resnet18": 0.03}
-    shares: ClassVar[dict[str, float]] = {"mlp": 0.05, "cnn": 0.01, "resnet10": 0.01, "resnet18": 0.01}
-    radii: ClassVar[dict[str, float]] = {"mlp": 0.35, "cnn": 2.0, "resnet10": 2.0, "resnet18": 2.0}
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.03, plain=0.01)
+    shares: ClassVar[ByNorm] = ByNorm(batchnorm=0.01, plain=0.05)
+    radii: ClassVar[ByNorm] = ByNorm(batchnorm=2.0, plain=0.35)
+    reach: ClassVar[float] = 8.0
     window: ClassVar[float] = 0.1
-    reaches: ClassVar[dict[str, float]] = {"mlp": 8.0, "cnn": 8.0, "resnet10": 8.0, "resnet18": 8.0}
 
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What is right for a backbone, for options left open and not given in another form."""
-        suited = {"k": cls.shares[backbone], "radius": cls.radii[backbone]}
-        relative = {"reach": cls.reaches[backbone], "window": cls.window}
+    def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What is right for a network, for options left open and not given in another form."""
+        suited = {"k": cls.shares.suited(net), "radius": cls.radii.suited(net)}
+        relative = {"reach": cls.reach, "window": cls.window}
         suited |= {name: value for name, value in relative.items() if options[ABSOLUTE[name]] is None}
-        return {**super().defaults(backbone, options), **suited}
+        return {**super().defaults(net, options), **suited}
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:

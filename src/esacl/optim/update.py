@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from esacl.nets.network import Network
+from esacl.nets.traits import ByNorm, NetTraits
 from esacl.options import option
 from esacl.part import Part
 from esacl.types import Params
@@ -15,9 +16,9 @@ from esacl.types import Params
 
 @dataclass(frozen=True, slots=True)
 class SgdOptions:
-    """Settings of SGD. The learning rate's default belongs to the backbone."""
+    """Settings of SGD. The default of the learning rate depends on the network."""
 
-    lr: float | None = option(None, "learning rate (default: the backbone's own)", low=0, high=1_000_000)
+    lr: float | None = option(None, "learning rate (default: by network)", low=0, high=1_000_000)
     momentum: float = option(0.9, "momentum", low=0, high=0.999)
     weight_decay: float = option(0.0, "weight decay", low=0, high=1_000_000)
     schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
@@ -28,12 +29,12 @@ class UpdateRule(Part):
 
     Options: ClassVar[type[Any]] = SgdOptions
     leaves_frozen: ClassVar[bool] = False  # whether its optimiser by itself leaves frozen coordinates as they are
-    rates: ClassVar[dict[str, float]] = {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.03, plain=0.03)
 
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The learning rate of each backbone (see docs/decisions.md)."""
-        return {"lr": cls.rates[backbone]}
+    def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The learning rate for a network (see docs/decisions.md)."""
+        return {"lr": cls.rates.suited(net)}
 
     @property
     def remedy(self) -> str:

@@ -18,6 +18,8 @@ def serve(rank: int, size: int) -> None:
     from esacl.assembly import assemble
     from esacl.config import Config
     from esacl.machine import machine
+    from esacl.methods import compose
+    from esacl.nets import is_own, own_net
     from esacl.nets.shares import Shares
     from esacl.processes.job import agree, receive, stream_of
     from esacl.training.events import EpochDone, TaskDone
@@ -27,7 +29,10 @@ def serve(rank: int, size: int) -> None:
         return
     config, shares = Config.from_mapping(told["config"]), Shares(rank, size)
     with machine(config.machine) as device:
-        trainer = assemble(config, stream_of(told["stream"]), device, shares=shares)
+        stream, name = stream_of(told["stream"]), config.net.backbone
+        own = own_net(name, stream.shape, config.seed) if is_own(name) else None
+        method = compose(config, code=config.code())  # what the first process was allowed to start
+        trainer = assemble(config, stream, device, own=own, shares=shares, method=method)
         if told["trainer"] is not None:
             trainer.load_state_dict(told["trainer"])
         shares.active = True

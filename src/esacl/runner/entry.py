@@ -1,6 +1,7 @@
 """Opening a run: a new one, or one that was interrupted."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +9,18 @@ from shlex import quote
 from time import perf_counter
 
 from esacl.artifacts import RunDirectory
-from esacl.config import Config, MachineConfig
+from esacl.config import Config, MachineConfig, StreamConfig
 from esacl.errors import ConfigError, EsaclError, RunError
 from esacl.machine import check_processes, divided, machine, resolve_machine
+from esacl.methods import Given as GivenMethod
+from esacl.methods import Method, check_settings, compose, resolve
+from esacl.methods.names import given_again
+from esacl.methods.names import name_of as name_of_method
+from esacl.methods.settings import check_held_out
 from esacl.metrics.memory import reset_peak_memory
-from esacl.nets import Given, OwnNet, is_own, name_of, once_more, own_net
+from esacl.nets import Given, OwnNet, is_own, is_small, name_of, once_more, own_net
 from esacl.presets import settings_of
 from esacl.processes.team import team
-from esacl.recipes import check_held_out, check_settings, method, resolve
 from esacl.runner.opened import Run
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
@@ -29,8 +34,9 @@ def start(
     overwrite: bool = False,
     reading: Progress | None = None,
     backbone: Given | None = None,
+    method: GivenMethod | None = None,
 ) -> Iterator[Run]:
-    """A new run in the directory `out`; a stream and a network of one's own may be given instead of names."""
+    """A new run in the directory `out`; a stream, a network and a method may be given instead of their names."""
     began = perf_counter()
     if not isinstance(config, Config):
         raise ConfigError(f"a run takes a Config, but {config!r} was given. Write esacl.Config.of(method=..., ...).")
@@ -38,10 +44,12 @@ def start(
     directory.check_free(overwrite)
     config = _with_backbone(config, backbone)
     given = config.net.backbone if backbone is None else backbone
-    stream, config, own = _prepare(config, stream, reading, given if is_own(config.net.backbone) else None)
+    config = config if method is None else replace(config, method=name_of_method(method))
+    chosen = compose(config, method if isinstance(method, Method) else None, config.code())
+    stream, config, own = _prepare(config, chosen, stream, reading, given if is_own(config.net.backbone) else None)
     with machine(config.machine) as device:
         # refuses what cannot be built while all is as it was
-        opened = Run(directory, config, stream, device, began, own)
+        opened = Run(directory, config, stream, device, began, own, chosen)
         with directory.locked():
             directory.begin(config, overwrite)
             reset_peak_memory(device)
@@ -61,17 +69,20 @@ def reopen(
     reading: Progress | None = None,
     backbone: Given | None = None,
     processes: int | None = None,
+    method: GivenMethod | None = None,
+    code: Collection[str] = (),
 ) -> Iterator[Run]:
     """The run in the directory `out`, where it stopped; what was the user's own is given again.
 
-    By another number of processes than before, if one is given.
+    `code` are names of code that may be started, such as those of parts. By another number of processes than before,
+    if one is given.
     """
     began = perf_counter()
     directory = RunDirectory(out)
-    stream, config, own = _prepare_again(directory, stream, reading, backbone, processes)
+    stream, config, own, chosen = _prepare_again(directory, stream, reading, backbone, processes, method, code)
     with directory.locked(), machine(config.machine) as device:
         reset_peak_memory(device)
-        opened = Run(directory, config, stream, device, began, own)
+        opened = Run(directory, config, stream, device, began, own, chosen)
         opened.restore()
         if processes is not None:
             directory.record(config)
@@ -80,13 +91,15 @@ def reopen(
 
 
 @contextmanager
-def look(out: Path, stream: Stream | None = None, backbone: Given | None = None) -> Iterator[Run]:
+def look(
+    out: Path, stream: Stream | None = None, backbone: Given | None = None, code: Collection[str] = ()
+) -> Iterator[Run]:
     """The finished run in the directory `out`, to look at: in one process, whatever trained it; nothing is written."""
     began = perf_counter()
     directory = RunDirectory(out)
-    stream, config, own = _prepare_again(directory, stream, None, backbone, processes=1)
+    stream, config, own, chosen = _prepare_again(directory, stream, None, backbone, 1, None, code)
     with machine(config.machine) as device:
-        opened = Run(directory, config, stream, device, began, own)
+        opened = Run(directory, config, stream, device, began, own, chosen)
         opened.load()
         if not opened.trainer.finished:
             raise RunError(
@@ -98,8 +111,11 @@ def look(out: Path, stream: Stream | None = None, backbone: Given | None = None)
 
 def default_place(settings: Config) -> Path:
     """runs/METHOD-STREAM-SEED, with a number behind it where that is taken."""
-    stream = settings.stream.name.replace(":", "-").strip("/").replace("/", "-")
-    name = f"{settings.method}-{stream}-{settings.seed}"
+    method, stream = (
+        re.sub(r"[^\w.+-]+", "-", name.replace(" + ", "+")).strip("-")
+        for name in (settings.composition, settings.stream.name)
+    )
+    name = f"{method}-{stream}-{settings.seed}"
     candidates = (Path("runs") / (name if number == 1 else f"{name}-{number}") for number in range(1, 10_000))
     return next(path for path in candidates if not path.exists())
 
@@ -124,15 +140,19 @@ def _prepare_again(
     reading: Progress | None,
     backbone: Given | None,
     processes: int | None,
-) -> tuple[Stream, Config, OwnNet | None]:
+    method: GivenMethod | None,
+    code: Collection[str],
+) -> tuple[Stream, Config, OwnNet | None, Method]:
     """The same of a run that is there, by another number of processes if one is given."""
     recorded = directory.config()
     if processes is not None:
         before = _saved_machine(directory, recorded.machine)
-        small = recorded.net.backbone == "mlp"
-        recorded = replace(recorded, machine=divided(before, processes, small))
-    where, again = f"the run in {str(directory.path)!r}", f"esacl resume {quote(str(directory.path))} --backbone"
-    return _prepare(recorded, stream, reading, once_more(recorded.net.backbone, backbone, where, again))
+        recorded = replace(recorded, machine=divided(before, processes, is_small(recorded.net.backbone)))
+    where, how = f"the run in {str(directory.path)!r}", f"esacl resume {quote(str(directory.path))} --backbone"
+    given = once_more(recorded.net.backbone, backbone, where, how)
+    asked = recorded if stream is None else replace(recorded, stream=StreamConfig())  # given, so no code
+    chosen = given_again(asked, method, where, code)
+    return *_prepare(recorded, chosen, stream, reading, given), chosen
 
 
 def _saved_machine(directory: RunDirectory, recorded: MachineConfig) -> MachineConfig:
@@ -145,15 +165,16 @@ def _saved_machine(directory: RunDirectory, recorded: MachineConfig) -> MachineC
 
 
 def _prepare(
-    config: Config, stream: Stream | None, reading: Progress | None, given: Given | None
+    config: Config, chosen: Method, stream: Stream | None, reading: Progress | None, given: Given | None
 ) -> tuple[Stream, Config, OwnNet | None]:
     """The stream and the resolved settings; what can be refused is refused before any data are read."""
-    check_settings(config)
+    check_settings(config, chosen)
     check_processes(replace(config, machine=resolve_machine(config.machine)))
-    if given is not None and config.machine.processes > 1:
+    memory = [name for name in (config.net.backbone, config.method) if name.startswith("<")]
+    if memory and config.machine.processes > 1:
         raise ConfigError(
-            f"a network of your own is trained by one process, but {config.machine.processes} were asked for: only the "
-            f"first of them has its code. Leave --processes out."
+            f"{memory[0]} is in the memory of this process, but {config.machine.processes} processes were asked for. "
+            f"Leave processes out, or name the code instead: package.module:OBJECT."
         )
     if stream is None:
         if config.stream.name.partition(":")[0] == "arrays":
@@ -162,12 +183,12 @@ def _prepare(
         stream = open_stream(config.stream, config.seed, reading)
     else:
         config = replace(config, stream=replace(config.stream, name=stream.name))
-    check_held_out(config, all(len(task.validation) > 0 for task in stream.tasks))
-    if getattr(method(config.method).part("objective"), "joint", False):
+    check_held_out(config, chosen, all(len(task.validation) > 0 for task in stream.tasks))
+    if chosen.joint:
         stream = stream.joint()
     tasks, classes = len(stream.tasks), len(stream.tasks[0].classes)
     config = replace(config, stream=replace(config.stream, tasks=tasks, classes_per_task=classes))
     own = None if given is None else own_net(given, stream.shape, config.seed)
-    resolved = resolve(config, stream, own)
-    machine_config = resolve_machine(config.machine, small=resolved.net.backbone == "mlp")
+    resolved = resolve(config, stream, own, chosen)
+    machine_config = resolve_machine(config.machine, small=is_small(resolved.net.backbone))
     return stream, replace(resolved, machine=machine_config), own

@@ -33,7 +33,7 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
     density = overall_density(shares, sizes)
     meter = net.meter
     return Results(
-        method=config.method,
+        method=config.composition,
         stream=config.stream.name,
         seed=config.seed,
         sparsity=sparsity.target,

@@ -11,6 +11,7 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.errors import CheckpointError
+from esacl.methods import Method
 from esacl.metrics.memory import peak_memory_bytes
 from esacl.nets import OwnNet
 from esacl.nets.shares import Shares
@@ -35,6 +36,7 @@ class Run:
         device: torch.device,
         began: float,
         own: OwnNet | None = None,
+        method: Method | None = None,
     ) -> None:
         self.directory = directory
         self.config = config
@@ -52,7 +54,7 @@ class Run:
         self._peak = 0  # memory that they took
         processes = config.machine.processes
         shares = Shares(0, processes) if processes > 1 else None
-        self.trainer = assemble(config, stream, device, own=own, shares=shares)
+        self.trainer = assemble(config, stream, device, own=own, shares=shares, method=method)
         self.trainer.seconds["data"] = self._reading
         self._saved = 0
 

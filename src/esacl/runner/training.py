@@ -1,12 +1,13 @@
 """Training a run from Python: all at once, or event by event."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
 from esacl.errors import ConfigError
+from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
 from esacl.report import write_report
 from esacl.runner.entry import default_place, reopen, start
@@ -32,6 +33,8 @@ def stream(
     overwrite: bool = False,
     backbone: Given | None = None,
     processes: int | None = None,
+    method: GivenMethod | None = None,
+    code: Collection[str] = (),
 ) -> Iterator[Event | Finished]:
     """Train a run event by event; the result is that of `run`, bit for bit.
 
@@ -51,7 +54,7 @@ def stream(
         if finished is not None:
             yield Finished(finished, directory.path)
             return
-        opening = reopen(directory.path, stream, backbone=backbone, processes=processes)
+        opening = reopen(directory.path, stream, None, backbone, processes, method, code)
     else:
         if processes is not None:
             raise ConfigError(
@@ -59,7 +62,7 @@ def stream(
                 f"Write esacl.Config.of(..., processes={processes!r})."
             )
         place = default_place(config) if out is None and isinstance(config, Config) else Path(out or "runs")
-        opening = start(config, place, stream, overwrite, backbone=backbone)
+        opening = start(config, place, stream, overwrite, backbone=backbone, method=method)
     with opening as opened:
         yield from opened.events()
         results = opened.finish()
@@ -73,12 +76,14 @@ def run(
     overwrite: bool = False,
     listen: Listener | None = None,
     backbone: Given | None = None,
+    method: GivenMethod | None = None,
 ) -> Results:
     """Train and evaluate a method on a stream; everything is in `out` afterwards.
 
     `backbone` is a network of one's own: any module that maps images to features or logits (docs/own-network.md).
+    `method` is a method of one's own, as `esacl.Method` or the name of code (docs/plugins.md).
     """
-    with start(config, Path(out), stream, overwrite, backbone=backbone) as opened:
+    with start(config, Path(out), stream, overwrite, backbone=backbone, method=method) as opened:
         return _complete(opened, listen)
 
 
@@ -88,16 +93,19 @@ def resume(
     listen: Listener | None = None,
     backbone: Given | None = None,
     processes: int | None = None,
+    method: GivenMethod | None = None,
+    code: Collection[str] = (),
 ) -> Results:
     """Continue a run that was interrupted; the result is that of a run that was not.
 
-    What was given as an object when the run began, a stream or a network, is given again.
+    What was given as an object when the run began, a stream, a network or a method, is given again. `code` names other
+    code that the run's settings may start.
     """
     directory = RunDirectory(Path(out))
     finished = _finished(directory)
     if finished is not None:
         return finished
-    with reopen(directory.path, stream, backbone=backbone, processes=processes) as opened:
+    with reopen(directory.path, stream, None, backbone, processes, method, code) as opened:
         return _complete(opened, listen)
 
 

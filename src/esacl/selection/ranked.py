@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from esacl.nets.traits import NetTraits
 from esacl.options import option
 from esacl.ranking import largest
 from esacl.rng import generator
@@ -58,7 +59,7 @@ class Ranked(DataSelector):
         self._stands_for: Tensor | None = None  # how many rows of the batch each row stands for, if chosen
 
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
         """How long all data are seen at the end of a task."""
         return {"tail": TAIL if options["rule"] == "unbiased" else 0.0}
 

@@ -1,5 +1,6 @@
 """Dynamic data removal (DDR; Wang et al. 2022): examples that are learnt for good leave the task's training."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from esacl.options import option
+from esacl.part import Part
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
 from esacl.types import Context, State, Trace
@@ -30,6 +32,17 @@ class Removal(DataSelector):
     """
 
     Options: ClassVar[type[Any]] = RemovalOptions
+    reads_logits: ClassVar[bool] = True
+
+    @classmethod
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+        """Answers of a head that nobody trains."""
+        if not cls.reads_logits or getattr(parts["objective"], "trains_head", True):
+            return None
+        return (
+            f"removal counts wrong answers, but {parts['objective'].__name__} trains no head to answer with. Use "
+            f"--selection loss-removal."
+        )
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
@@ -110,6 +123,8 @@ class LossRemoval(Removal):
 
     For objectives that learn features: their logits say nothing about what is right.
     """
+
+    reads_logits = False
 
     def _note(self, index: Tensor, trace: Trace, rows: Tensor) -> None:
         """Add up the losses."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
+from esacl.nets.traits import NetTraits
 from esacl.options import option
 from esacl.ranking import largest, largest_of_all
 from esacl.sparsity.base import DenseOptions, SparsityStrategy
@@ -20,13 +21,13 @@ from esacl.types import Params, State
 
 @dataclass(frozen=True, slots=True)
 class EsaclOptions(DenseOptions):
-    """Settings of pruning. `sharpness` and `polytope` choose the gradient and update rules (see `recipes.py`)."""
+    """Settings of pruning. `sharpness` and `polytope` choose the gradient and update rules (see `methods/`)."""
 
     level: float = option(0.8, "share of the prunable weights that are zero after the last task", low=0, high=0.9999)
     quota: Literal["even", "geometric", "literal"] = option("even", "how the tasks share the weights that are kept")
     ratio: float = option(0.5, "geometric quota: share of what is left that a task takes", low=0.001, high=0.999)
     scope: Literal["global", "adaptive", "layer"] | None = option(
-        None, "magnitudes compete over all layers; relative to their layer; or within it (default: the backbone's own)"
+        None, "magnitudes compete over all layers; relative to their layer; or within it (default: by network)"
     )
     expand: Literal["kaiming", "zero"] = option("kaiming", "how free weights start into the next task")
     recalibrate: Literal["no", "mixed", "memory"] = option(
@@ -45,12 +46,10 @@ class Esacl(SparsityStrategy):
     Options: ClassVar[type[Any]] = EsaclOptions
     prunes = True
 
-    scopes: ClassVar[dict[str, str]] = {"mlp": "global"}  # without BatchNorm magnitudes of layers are comparable
-
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """How layers compete, for each backbone."""
-        return {"scope": cls.scopes.get(backbone, "adaptive")}
+    def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
+        """How layers compete: without BatchNorm the magnitudes of their weights are comparable."""
+        return {"scope": "adaptive" if net.batchnorm else "global"}
 
     @property
     def target(self) -> float:

@@ -25,8 +25,8 @@ class IsolationOptions:
     norms: Literal["own", "first"] = option(
         "own", "hidden biases and BatchNorm: each task keeps its own; or they stay as the first task left them"
     )
-    head: Literal["own", "shared"] = option(
-        "own", "a task learns with its own columns alone, as with a head for each task; or against all columns"
+    head: Literal["own", "shared"] | None = option(
+        None, "a task learns with its own columns alone, or against all (default: own; shared beside a memory)"
     )
     recalibrate: Literal["no", "task"] = option("no", "BatchNorm statistics anew from the task's images when it ends")
 
@@ -42,6 +42,11 @@ class Isolated(SparsityStrategy, ABC):
     views_weights = True
     needs_task_id = True
     stores_masks = True
+
+    @classmethod
+    def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Columns of earlier tasks take part in the loss where their examples are rehearsed."""
+        return {"head": "own" if options["objective"].get("buffer") is None else "shared"}
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from esacl.nets.backbones import Block
 from esacl.nets.network import Network
+from esacl.nets.traits import NetTraits
 from esacl.options import option
 from esacl.ranking import largest
 from esacl.rng import generator
@@ -57,7 +58,7 @@ class Sparcl(SparsityStrategy):
     observes_gradients = True
 
     @classmethod
-    def defaults(cls, backbone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
         """How masks grow, for each rule."""
         return {"grow": "importance" if options["rule"] == "paper" else "random"}
 

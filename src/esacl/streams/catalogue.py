@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from esacl import plugins
+from esacl.code import imported, told
 from esacl.config import StreamConfig
-from esacl.errors import ConfigError, unknown_name
+from esacl.errors import ConfigError, EsaclError, unknown_name
 from esacl.streams import digits, folder
-from esacl.streams.base import Stream
+from esacl.streams.base import Source, Stream
 from esacl.streams.choose import Limit
 from esacl.streams.images import Progress
 from esacl.streams.locate import data_folder, read_official
@@ -44,8 +47,40 @@ _INFOS = (
 
 
 def available() -> list[StreamInfo]:
-    """The streams that can be opened by name."""
-    return list(_INFOS)
+    """The streams that can be opened by name, those of plugins last."""
+    names = plugins.offered("streams", [info.name for info in _INFOS])
+    return [*_INFOS, *(StreamInfo(name, "of a plugin", None, None, None) for name in names)]
+
+
+def _offered(name: str) -> Any | None:
+    """What a plugin offers by that name, where this library has no such stream."""
+    return None if name in {info.name for info in _INFOS} else plugins.load("streams", name)
+
+
+def opened(found: Any, config: StreamConfig, seed: int) -> Stream:
+    """The stream that somebody else's code returns: a stream, or a source that is cut into tasks here."""
+    try:
+        made = found(config, seed) if callable(found) else found
+    except EsaclError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"stream {config.name!r} fails when it is called with (config, seed): {told(error)}. It must return a "
+            f"Stream or a Source."
+        ) from None
+    if isinstance(made, Source):
+        return replace(split(made, config, seed), name=config.name)
+    if not isinstance(made, Stream):
+        raise ConfigError(
+            f"stream {config.name!r} is {type(made).__name__}. Allowed: a Stream, a Source, or a function of "
+            f"(config, seed) that returns one."
+        )
+    if config.tasks not in (None, len(made.tasks)):
+        raise ConfigError(
+            f"stream.tasks = {config.tasks} was given, but {config.name!r} has {len(made.tasks)} tasks of its own. "
+            f"Leave it out."
+        )
+    return replace(made, name=config.name)
 
 
 def absolute(config: StreamConfig) -> StreamConfig:
@@ -65,6 +100,9 @@ def open_stream(config: StreamConfig, seed: int, progress: Progress | None = Non
         if not path:
             raise ConfigError("stream 'folder:' names no folder. Write folder:PATH, such as folder:photos.")
         return split(folder.read(Path(path).expanduser(), config.image_size or 32, progress), config, seed)
+    found = imported("stream", config.name) if config.is_code else _offered(config.name)
+    if found is not None:
+        return opened(found, config, seed)
     if config.image_size is not None:
         raise ConfigError(
             f"--image-size (stream.image_size) = {config.image_size} is of use for folder:PATH only: the images of "
@@ -72,7 +110,7 @@ def open_stream(config: StreamConfig, seed: int, progress: Progress | None = Non
         )
     info = next((info for info in _INFOS if info.name == config.name), None)
     if info is None or info.classes is None:
-        raise unknown_name("stream", config.name, [info.name for info in _INFOS])
+        raise unknown_name("stream", config.name, [info.name for info in available()])
     if config.name == "split-digits":
         source = digits.read()
     else:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from esacl.code import told
 from esacl.config import SLOTS
+from esacl.errors import CheckpointError
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.readout import Readout
@@ -46,4 +48,13 @@ class Parts:
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
         for slot, part in zip(SLOTS, self.all()):
-            part.load_state_dict(state[slot])
+            try:
+                part.load_state_dict(state[slot])
+            except Exception as error:
+                if type(part).__module__.startswith("esacl."):
+                    raise
+                raise CheckpointError(
+                    f"{type(part).__name__} ({type(part).__module__}), the {slot}, cannot go on from the state that it "
+                    f"saved: {told(error)}. Its load_state_dict must take what its state_dict returns; "
+                    f"esacl.testing.check_method finds such faults."
+                ) from None

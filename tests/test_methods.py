@@ -2,9 +2,18 @@ from dataclasses import fields, replace
 
 import pytest
 
-from esacl.config import SLOTS, Config, NetConfig
+from esacl.config import CHOSEN, SLOTS, Config, NetConfig
 from esacl.errors import ConfigError
-from esacl.nets import BACKBONES
+from esacl.methods import (
+    DEFAULT_PARTS,
+    METHODS,
+    Method,
+    build_parts,
+    combine,
+    method,
+    resolve,
+)
+from esacl.nets import BACKBONES, traits_of
 from esacl.objectives.base import Objective
 from esacl.objectives.derpp import Derpp
 from esacl.objectives.er import Er
@@ -14,15 +23,6 @@ from esacl.optim.polytope_update import PolytopeUpdate
 from esacl.optim.sharpness import SharpnessAware
 from esacl.optim.update import UpdateRule
 from esacl.options import NoOptions
-from esacl.recipes import (
-    DEFAULT_PARTS,
-    METHODS,
-    Method,
-    build_parts,
-    combine,
-    method,
-    resolve,
-)
 from esacl.selection.ranked import Ranked
 from esacl.sparsity.base import Dense
 from esacl.sparsity.esacl import Esacl
@@ -70,11 +70,15 @@ def test_an_option_without_a_use_is_refused_with_the_methods_that_use_it(
         resolve(Config(name, options={slot: {key: 9}}), STREAM)
     users = [user for user, row in METHODS.items() if key in row.options(slot)]
     assert users
-    assert str(error.value) == f"{message} Methods that use it: {', '.join(sorted(users))}. Leave it out."
+    told = str(error.value)
+    assert told.startswith(f"{message} Methods that use it: {', '.join(sorted(users))}.")
+    assert told.endswith(" Leave it out.")
+    assert (f": --{slot} " in told) == (slot in CHOSEN), "a part that can be chosen is named"
 
 
 def test_an_option_with_a_flag_that_no_method_uses_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esacl.recipes.METHODS", {"er": METHODS["er"]})
+    for name in [name for name, row in METHODS.items() if "rho" in row.options("gradient")]:
+        monkeypatch.delitem(METHODS, name)
     with pytest.raises(ConfigError) as error:
         resolve(Config("er", options={"gradient": {"rho": 0.1}}), STREAM)
     assert str(error.value) == (
@@ -156,7 +160,7 @@ def test_resolving_spells_out_every_setting_and_changes_nothing_the_second_time(
     for slot in SLOTS:
         assert set(resolved.options.get(slot, {})) == {f.name for f in fields(method(name).part(slot).Options)}
     assert resolved.net == NetConfig("mlp", 256)
-    assert resolved.options["update"]["lr"] == method(name).part("update").rates["mlp"]
+    assert resolved.options["update"]["lr"] == method(name).part("update").rates.plain
     assert resolve(resolved, STREAM) == resolved
 
 
@@ -174,16 +178,13 @@ def test_resolving_keeps_what_was_given() -> None:
 def test_every_backbone_has_defaults_of_its_own(rule: type[UpdateRule], backbone: str) -> None:
     name = "esacl" if rule is PolytopeUpdate else "er"
     resolved = resolve(Config(name, net=NetConfig(backbone)), stream(shape=(3, 16, 16)))
-    suited = rule.defaults(backbone, dict.fromkeys(("eta", "averaging")))
+    net = traits_of(backbone, None, (3, 16, 16))
+    suited = rule.defaults(net, dict.fromkeys(("eta", "averaging")))
     assert suited.keys() >= {"lr"}
     assert {key: resolved.options["update"][key] for key in suited} == suited
     given = dict.fromkeys(suited, 0.25)
     kept = resolve(Config(name, net=NetConfig(backbone), options={"update": given}), stream(shape=(3, 16, 16)))
     assert {key: kept.options["update"][key] for key in suited} == given
-
-
-def test_the_learning_rates_of_sgd_are_those_of_the_decisions() -> None:
-    assert UpdateRule.rates == {"mlp": 0.03, "cnn": 0.03, "resnet10": 0.01, "resnet18": 0.01}
 
 
 def test_auto_takes_an_mlp_for_tiny_images_and_a_residual_network_for_larger_ones() -> None:
@@ -261,7 +262,8 @@ def test_without_the_polytope_the_learning_rate_is_that_of_sgd_for_the_backbone(
     plain = Config("er", net=NetConfig(backbone))
     of = stream(shape=(3, 16, 16))
     assert resolve(given, of).options["update"] == resolve(plain, of).options["update"]
-    assert resolve(given, of).options["update"]["lr"] == UpdateRule.rates[backbone]
+    rates = UpdateRule.rates
+    assert resolve(given, of).options["update"]["lr"] == (rates.plain if backbone == "mlp" else rates.batchnorm)
 
 
 @pytest.mark.parametrize(

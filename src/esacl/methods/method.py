@@ -1,0 +1,125 @@
+"""A method as a value: the slots it fills, checked, combined and changed slot by slot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from inspect import getdoc, isclass
+from typing import Any
+
+from esacl.config import SLOTS
+from esacl.errors import ConfigError, unknown_name
+from esacl.objectives.base import Objective
+from esacl.objectives.finetune import Finetune
+from esacl.objectives.readout import Readout
+from esacl.optim.constraint import StepConstraint
+from esacl.optim.gradient import GradientRule
+from esacl.optim.update import UpdateRule
+from esacl.part import Part
+from esacl.selection.base import DataSelector, KeepAll
+from esacl.sparsity.base import Dense, SparsityStrategy
+
+BASES: dict[str, type[Part]] = {
+    "objective": Objective,
+    "gradient": GradientRule,
+    "update": UpdateRule,
+    "constraint": StepConstraint,
+    "sparsity": SparsityStrategy,
+    "selection": DataSelector,
+    "readout": Readout,
+}
+"""The class that every part of a slot is derived from."""
+
+DEFAULT_PARTS: dict[str, type[Part]] = {**BASES, "objective": Finetune, "sparsity": Dense, "selection": KeepAll}
+"""What fills a slot that a method leaves open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A row of the comparison: the slots it fills, in its own words."""
+
+    about: str
+    parts: Mapping[str, type[Part]] = field(default_factory=dict)
+    switches: Mapping[str, str] = field(default_factory=dict)  # option → slot that is left open where it is false
+    without_head: Mapping[str, type[Part]] = field(default_factory=dict)  # instead, where the objective trains no head
+
+    def __post_init__(self) -> None:
+        for slot, part in self.parts.items():
+            if slot not in SLOTS:
+                raise unknown_name("slot", slot, SLOTS)
+            if not isclass(part) or not issubclass(part, BASES[slot]):
+                raise ConfigError(
+                    f"{_called(part)} cannot fill the {slot} slot, as it is no {BASES[slot].__name__}. Derive it from "
+                    f"esacl.{BASES[slot].__name__}, which has what the slot asks for."
+                )
+
+    def part(self, slot: str) -> type[Part]:
+        """What fills a slot."""
+        return self.parts.get(slot, DEFAULT_PARTS[slot])
+
+    @property
+    def joint(self) -> bool:
+        """Whether it trains all tasks at once."""
+        return bool(getattr(self.part("objective"), "joint", False))
+
+    @property
+    def needs_task_id(self) -> bool:
+        """Whether it can answer only when told the task."""
+        return bool(getattr(self.part("sparsity"), "needs_task_id", False))
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether it watches validation examples while it trains."""
+        return bool(getattr(self.part("sparsity"), "needs_validation", False))
+
+    @property
+    def name(self) -> str:
+        """What a run calls a method that was given as an object: its parts, in angle brackets."""
+        return f"<{' + '.join(self.parts[slot].__name__ for slot in SLOTS if slot in self.parts) or 'Finetune'}>"
+
+    def switched(self, options: Mapping[str, Mapping[str, Any]]) -> "Method":
+        """The method without the parts that options switch off."""
+        off = {slot for path, slot in self.switches.items() if _setting(options, path) is False}
+        return replace(self, parts={slot: part for slot, part in self.parts.items() if slot not in off})
+
+    def replaced(self, parts: Mapping[str, type[Part]]) -> "Method":
+        """The method with other parts in some slots; options that switched the old ones off have no use any more."""
+        switches = {path: slot for path, slot in self.switches.items() if slot not in parts}
+        return replace(self, parts={**self.parts, **parts}, switches=switches)
+
+    def options(self, slot: str) -> list[str]:
+        """Names of a slot's options."""
+        return [f.name for f in fields(self.part(slot).Options)]
+
+
+def combine(about: str, *rows: Method) -> Method:
+    """One method from several; each slot may be claimed once."""
+    parts: dict[str, type[Part]] = {}
+    switches: dict[str, str] = {}
+    without_head: dict[str, type[Part]] = {}
+    for row in rows:
+        for slot, part in row.parts.items():
+            if slot in parts:
+                raise ConfigError(
+                    f"{parts[slot].__name__} and {part.__name__} both claim the {slot} slot, which only one can fill. "
+                    f"Combine methods that fill different slots, or leave one of the two out."
+                )
+            parts[slot] = part
+        switches |= row.switches
+        without_head |= row.without_head
+    if not getattr(parts.get("objective"), "trains_head", True):
+        parts |= without_head
+    return Method(about, parts, switches, without_head)
+
+
+def about_part(part: type[Part]) -> str:
+    """The first sentence that a part says of itself."""
+    return (getdoc(part) or "").partition("\n")[0].rstrip(".") or part.__name__
+
+
+def _called(part: Any) -> str:
+    return part.__name__ if isclass(part) else repr(part)
+
+
+def _setting(options: Mapping[str, Mapping[str, Any]], path: str) -> Any:
+    """The value at `slot.name`, if it was given."""
+    slot, _, name = path.partition(".")
+    return options.get(slot, {}).get(name)

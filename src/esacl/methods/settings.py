@@ -1,0 +1,117 @@
+"""The settings of a method: checked, spelt out, and turned into parts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from esacl.config import CHOSEN, SHORT_NAMES, SLOTS, Config
+from esacl.errors import ConfigError
+from esacl.methods.catalogue import METHODS, PARTS
+from esacl.methods.contract import misfit
+from esacl.methods.method import Method
+from esacl.methods.names import compose
+from esacl.nets import OwnNet, check_backbone, resolve_backbone, traits_of
+from esacl.options import parse
+from esacl.presets import settings_of
+from esacl.streams.base import Stream
+from esacl.training.parts import Parts
+from esacl.types import Context
+
+FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
+"""Settings that have a flag of their own on the command line."""
+
+
+def check_settings(config: Config, chosen: Method | None = None) -> dict[str, dict[str, Any]]:
+    """Options of every slot, defaults included; what cannot be run is told here, before any data are read."""
+    chosen = compose(config) if chosen is None else chosen
+    check_backbone(config.net.backbone)
+    options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+    for slot, values in options.items():
+        _fill(values, chosen.part(slot).beside(options))
+    name = config.composition
+    if config.train.scenario == "class-il" and chosen.needs_task_id:
+        raise ConfigError(
+            f"{name} answers with the weights of the task that it is told, so there is no Class-IL, where "
+            f"nobody tells it; --scenario class-il was given. Leave it out, or use a method without task ids, "
+            f"such as esacl-der++."
+        )
+    check_held_out(config, chosen, config.stream.validation > 0)
+    reason = misfit({slot: chosen.part(slot) for slot in SLOTS})
+    problems = (reason, *(chosen.part(slot).problem(options) for slot in SLOTS))
+    if problem := next(filter(None, problems), None):
+        raise ConfigError(f"{name}: {problem}")
+    return options
+
+
+def check_held_out(config: Config, chosen: Method, held_out: bool) -> None:
+    """Refuse a run that needs validation examples where none are held out."""
+    remedy = "Hold some out (stream.validation = 0.1)"
+    if config.train.split == "validation" and not held_out:
+        raise ConfigError(
+            f"--split validation (train.split) has nothing to evaluate: stream.validation = 0 holds no training "
+            f"examples out. {remedy}, or evaluate on the test split (--split test)."
+        )
+    if chosen.needs_validation and not held_out:
+        raise ConfigError(
+            f"{config.method} watches validation accuracy to know when a task ends, but stream.validation = 0 holds no "
+            f"training examples out. {remedy}, or use another method."
+        )
+
+
+def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: Method | None = None) -> Config:
+    """The same run with every setting spelt out, those of a preset among them: its name is not needed any more."""
+    chosen = compose(config) if chosen is None else chosen
+    options = check_settings(config, chosen)
+    backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape, own)
+    net = traits_of(backbone, width, stream.shape, own)
+    for slot, values in options.items():
+        _fill(values, chosen.part(slot).defaults(net, values))
+    return replace(
+        config,
+        net=replace(config.net, backbone=backbone, width=width),
+        options={slot: values for slot, values in options.items() if values},
+        preset=None,
+    )
+
+
+def _fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:
+    """Set the options that were left open."""
+    values.update({name: suited[name] for name, value in values.items() if value is None and name in suited})
+
+
+def build_parts(config: Config, context: Context, chosen: Method | None = None) -> Parts:
+    """The parts of a resolved run."""
+    chosen = compose(config) if chosen is None else chosen
+    built: dict[str, Any] = {}
+    for slot in SLOTS:
+        part = chosen.part(slot)
+        built[slot] = part(parse(part.Options, config.options.get(slot, {}), slot), context)
+    return Parts(**built)
+
+
+def _parse_options(config: Config, chosen: Method, slot: str) -> dict[str, Any]:
+    """Checked options of a slot, defaults included; an option without a use is an error that says so."""
+    given = config.options.get(slot, {})
+    allowed = chosen.options(slot)
+    if config.preset is not None:  # a preset is for many methods: what this one has no use for is left out
+        preset = settings_of(config.preset, config.stream.name).get(slot, {})
+        given = {key: value for key, value in given.items() if key in allowed or preset.get(key) != value}
+    for key, value in given.items():
+        if key not in allowed and (reason := _no_use(chosen, slot, key)):
+            flag = FLAGS.get(f"{slot}.{key}", "")
+            named = f"{flag} ({slot}.{key})" if flag else f"{slot}.{key}"
+            raise ConfigError(f"method {config.composition!r} has no use for {named} = {value!r}{reason}")
+    return asdict(parse(chosen.part(slot).Options, given, slot))
+
+
+def _no_use(chosen: Method, slot: str, key: str) -> str:
+    """Why a method has no use for an option, and what to do; nothing for an option that nobody knows."""
+    parts = [name for name, part in PARTS[slot].items() if key in {f.name for f in fields(part.Options)}]
+    switch = next((path for path, part in chosen.switches.items() if part == slot), None)
+    if parts and slot not in chosen.parts and switch is not None:
+        return f" while {switch} = false. Leave one of the two out."
+    users = sorted(other for other, row in METHODS.items() if key in row.options(slot))
+    if users:
+        choice = f" Parts that do: {' or '.join(f'--{slot} {name}' for name in parts)}." if slot in CHOSEN else ""
+        return f". Methods that use it: {', '.join(users)}.{choice} Leave it out."
+    return ". No method uses it yet. Leave it out." if f"{slot}.{key}" in FLAGS else ""
