@@ -10,7 +10,7 @@ from esacl.errors import ConfigError
 from esacl.methods import METHODS, build_parts, resolve
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
-from esacl.presets import OWN, PAPER_STREAMS, PRESETS, settings_of
+from esacl.presets import PAPER_STREAMS, PRESETS, settings_of
 from esacl.runner import start
 from esacl.streams.base import Stream
 from esacl.training.events import EpochDone
@@ -107,11 +107,9 @@ def test_an_unknown_preset_is_refused_with_those_that_exist(name: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_what_it_has_a_use_for(method: str, name: str, preset: str) -> None:
     run = resolve(Config.of(method=method, stream=name, preset=preset), LARGE)
-    for slot, table in settings_of(preset, name).items():
+    for slot, table in settings_of(preset, name, method).items():
         if slot in SLOTS:
-            own = {*OWN.get(method, ()), *([] if method.startswith("esacl") else [("update", "schedule")])}
-            useful = {key for key in METHODS[method].options(slot) if (slot, key) not in own}
-            used = {key: value for key, value in table.items() if key in useful}
+            used = {key: value for key, value in table.items() if key in METHODS[method].options(slot)}
             assert {key: run.options[slot][key] for key in used} == used
     assert resolve(run, LARGE) == run
 
@@ -167,17 +165,14 @@ def test_a_run_with_a_preset_resumes_to_the_same_bits(method: str, more: dict[st
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize(("method", "rate"), [("wsn", 0.001), ("la-maml", 0.1)])
-def test_the_paper_s_rate_of_sgd_is_not_given_to_other_rules_but_one_that_is_given_counts(
-    method: str, rate: float
-) -> None:
-    assert resolved(method).options["update"]["lr"] == rate
-    assert resolved(method, update={"lr": 0.01}).options["update"]["lr"] == 0.01
-
-
-@pytest.mark.parametrize("method", ["er", "sparcl-der++", "packnet", "wsn", "la-maml"])
-def test_the_constant_step_of_frank_wolfe_is_not_given_to_other_methods_but_one_that_is_given_counts(
-    method: str,
-) -> None:
-    assert resolved(method).options["update"]["schedule"] == "cosine"
-    assert resolved(method, update={"schedule": "constant"}).options["update"]["schedule"] == "constant"
+@pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("esacl")])
+@pytest.mark.parametrize("name", PAPER_STREAMS)
+def test_rivals_take_network_buffer_and_epochs_of_the_paper_and_rates_of_their_own(method: str, name: str) -> None:
+    run = resolved(method, name)
+    bare = resolve(Config.of(method=method, stream=name, backbone="resnet18"), LARGE)
+    assert run.net.backbone == "resnet18"
+    assert run.train.epochs == PAPER_STREAMS[name]["train"]["epochs"]
+    assert run.options.get("objective", {}).get("buffer", 500) == 500
+    for slot in {*SLOTS} - {"objective"}:
+        assert run.options.get(slot) == bare.options.get(slot)
+    assert resolved(method, update={"lr": 0.02}).options["update"]["lr"] == 0.02

@@ -41,39 +41,29 @@ PAPER_STREAMS: dict[str, Any] = {
 OTHER_FORMS = (("update", "eta", "reach"),)
 """Settings of a preset that another setting replaces: (slot, the preset's, the other)."""
 
-OWN = {"wsn": (("update", "lr"),), "la-maml": (("update", "lr"),)}
-"""Settings that a preset does not speak for: the paper's rate is one of SGD, not of Adam or of learnt rates."""
+FOR_ALL = ("net", "objective", "train")
+"""Tables of a preset that are for every method: network, buffer and epochs. The others are EsaCL's own."""
 
 PRESETS = ("paper",)
 
 
-def settings_of(preset: str, stream: str) -> dict[str, Any]:
-    """The tables of a preset for a stream."""
+def settings_of(preset: str, stream: str, method: str = "esacl") -> dict[str, Any]:
+    """The tables of a preset for a stream; rivals of EsaCL learn at rates of their own."""
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     own = PAPER_STREAMS.get(stream, PAPER_STREAMS["split-cifar10"])
-    tables = {name: {**PAPER.get(name, {}), **own.get(name, {})} for name in {**PAPER, **own}}
+    chosen = {**PAPER, **own} if method.partition("-")[0] == "esacl" else FOR_ALL
+    tables = {name: {**PAPER.get(name, {}), **own.get(name, {})} for name in chosen}
     if stream not in PAPER_STREAMS:
         del tables["net"]
     return tables
 
 
-def _names_in(method: str) -> set[str]:
-    """A method's name, and the two that it may be made of."""
-    words = method.split("-")
-    return {method} | {"-".join(half) for place in range(len(words)) for half in (words[:place], words[place:])}
-
-
 def with_preset(preset: str, stream: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Tables of settings over those of a preset; where the same thing is given in another form, that wins too."""
-    under = settings_of(preset, stream)
-    for own in OWN.keys() & _names_in(method):
-        for slot, name in OWN[own]:
-            under[slot].pop(name, None)
-    if method.partition("-")[0] != "esacl":  # the constant step is one of Frank-Wolfe
-        del under["update"]["schedule"]
+    under = settings_of(preset, stream, method)
     tables = {name: {**under[name], **given.get(name, {})} for name in under}
     for slot, name, other in OTHER_FORMS:
-        if other in given.get(slot, {}) and name not in given[slot]:
+        if slot in tables and other in given.get(slot, {}) and name not in given[slot]:
             tables[slot].pop(name, None)
     return {**given, **tables}

@@ -8,7 +8,7 @@ from rich.console import Console
 from esacl.cli.grid_progress import SHOWN, grid_progress
 from esacl.grid.news import Failed, Finished, Noted, Progressed
 from esacl.grid.plan import Cell
-from esacl.grid.recipe import Point
+from esacl.grid.points import Point
 from tests.report.fabricate import results, write_run
 
 

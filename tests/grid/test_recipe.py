@@ -85,6 +85,9 @@ def test_a_row_may_have_lists_of_its_own_and_the_lists_of_the_recipe_hold_where_
     [
         ("title =", "titel =", "unknown key of the recipe 'titel'. Did you mean 'title'?"),
         ("seeds = [0, 1]", "seeds = [0, 0]", "seeds = [0, 0] is not allowed"),
+        ("seeds = [0, 1]", 'against = "err"', "unknown row in against 'err'. Did you mean 'er'?"),
+        ("seeds = [0, 1]", 'against = "er"', "against = 'er' is one of several rows: 'er, batch_size 8'"),
+        ("seeds = [0, 1]", "stop_at_chance = 1", "stop_at_chance = 1 is not allowed in a recipe. Allowed: true or"),
         ("seeds = [0, 1]", "seeds = 3", "seeds = 3 is not allowed in a recipe. Allowed: a list"),
         ("epochs = 1", "epoch = 1", "unknown setting of base 'epoch'. Did you mean 'epochs'?"),
         ("epochs = 1", "epochs = 0", "train.epochs = 0 is not allowed"),
@@ -92,6 +95,7 @@ def test_a_row_may_have_lists_of_its_own_and_the_lists_of_the_recipe_hold_where_
         ('name = "er"', 'name = "Finetune"\naxes = {}', "'Finetune' has the name or the folder of 'finetune'"),
         ('name = "er"', "", "a row of the recipe has the name None"),
         ('name = "er"', 'name = "er"\nbatch_size = 4', "row 'er' sets 'batch_size', which is an axis too"),
+        ('name = "er"', 'name = "er"\nstop_at_chance = 1', "stop_at_chance = 1 in row 'er' is not allowed"),
         ('name = "er"', 'name = "er"\naxes = { epochs = 3 }', "axis epochs = 3 is not allowed"),
         ('name = "er"', 'name = "er"\naxes = { momentum = [3] }', "unknown axis of row 'er' 'momentum'"),
         ('name = "er"', 'name = "er"\nset = { "update.momentun" = 1 }', "Did you mean 'momentum'?"),

@@ -133,6 +133,9 @@ def test_the_command_writes_picture_and_figures_and_tells_them(runs, tmp_path, c
     written = json.loads(out.with_suffix(".json").read_text())
     assert [each["method"] for each in written] == ["esacl-er", "er"]
     assert torch.tensor(written[0]["plane"]).shape == (3, 3)
+    for each in written:
+        assert each["relative_sharpness"] == pytest.approx(each["sharpness"] / each["loss"])
+        assert f"{each['pruned_sharpness'] / each['pruned_loss']:.2f}" in told
 
 
 def test_the_figures_are_never_written_over_the_results_of_a_run(runs):

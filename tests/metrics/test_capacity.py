@@ -32,6 +32,7 @@ def test_capacity_charges_masks_only_to_methods_that_store_them() -> None:
 
 def test_a_multiply_add_is_two_operations_and_the_three_figures_stay_apart() -> None:
     assert flops(1.5, 20, 300) == Flops(paper=3.0, sparse=40, executed=600)
+    assert flops(1.5, 20, 300, 4) == Flops(paper=3.0, sparse=40, executed=600, credited=8)
 
 
 def test_measured_capacity_is_values_at_their_density_and_coded_masks_over_all_weights() -> None:

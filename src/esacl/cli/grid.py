@@ -8,6 +8,7 @@ from rich.console import Console
 
 from esacl.artifacts import RunDirectory
 from esacl.cli.flags import WHAT, Code, described
+from esacl.cli.grid_estimate import estimate_table
 from esacl.cli.grid_runs import (
     STATUS,
     DryRun,
@@ -21,6 +22,7 @@ from esacl.cli.grid_runs import (
     train_cells,
     workers,
 )
+from esacl.errors import ConfigError
 from esacl.grid.cluster import check_installed
 from esacl.grid.news import Failed
 from esacl.grid.plan import lay_out, missing
@@ -46,6 +48,9 @@ def grid_command(
     ] = None,
     code: Code = None,
     dry_run: DryRun = False,
+    tflops: Annotated[
+        float | None, described("with --dry-run: hours also for a device that sustains so many TFLOPS", WHAT)
+    ] = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -54,6 +59,8 @@ def grid_command(
     Repeat the command after a crash, a kill or Ctrl-C: it goes on where it stopped. Exit code 1 if a run failed.
     """
     count = workers(jobs, scheduler)
+    if tflops is not None and (not dry_run or tflops <= 0):
+        raise ConfigError(f"--tflops {tflops:g} is not allowed. Allowed: a number above 0, beside --dry-run.")
     wanted = read_recipe(recipe, code or ())
     chosen = seeds_of(seeds) or wanted.seeds
     place = out or default_folder(recipe)
@@ -61,6 +68,8 @@ def grid_command(
     left = missing(cells, only or ())
     STATUS.print(overview(cells), f"{len(left)} of {len(cells)} runs to do.", sep="")
     if dry_run:
+        if left:
+            TEXT.print(estimate_table(left, tflops))
         return
     failed: list[Failed] = []
     if left:

@@ -7,7 +7,7 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from esacl.grid.news import Failed, Finished, News, Noted, Progressed
+from esacl.grid.news import Failed, Finished, News, Noted, Progressed, Stopped
 from esacl.grid.plan import Cell
 from esacl.report import load_run
 from esacl.report.units import percent, seconds
@@ -47,7 +47,7 @@ class _Tally:
         if isinstance(news, Progressed):
             self._first.setdefault(news.cell, news.share)
             self._shares[news.cell] = news.share
-        elif isinstance(news, Finished | Failed):
+        elif isinstance(news, Finished | Failed | Stopped):
             self._shares[news.cell] = 1.0
             self.ended += 1
 
@@ -71,7 +71,7 @@ class _Lines:
     def __call__(self, news: News) -> None:
         self._tally(news)
         if text := _sentence(news):
-            before = f"[{self._count()}] " if isinstance(news, Finished | Failed) else ""
+            before = f"[{self._count()}] " if isinstance(news, Finished | Failed | Stopped) else ""
             _print(self._console, f"{before}{text}", isinstance(news, Failed))
 
     def _count(self) -> str:
@@ -96,7 +96,7 @@ class _Bars:
             _print(self._console, text, isinstance(news, Failed))
         if isinstance(news, Progressed):
             self._move(news)
-        elif isinstance(news, Finished | Failed) and news.cell in self._active:
+        elif isinstance(news, Finished | Failed | Stopped) and news.cell in self._active:
             self._bars.remove_task(self._active.pop(news.cell))
         done, left = self._tally.done, self._tally.left
         count = f"{self._tally.ended}/{self._tally.total}"
@@ -116,6 +116,8 @@ def _sentence(news: News) -> str:
     """What is said of a run that ended, or went on after something had happened."""
     if isinstance(news, Failed):
         return f"FAILED {news.cell.name}: {news.reason}"
+    if isinstance(news, Stopped):
+        return f"stopped {news.cell.name}: {news.reason}"
     if isinstance(news, Noted):
         return f"note: {news.cell.name}: {news.text}"
     if isinstance(news, Finished):

@@ -24,13 +24,15 @@ from esacl.grid.plan import Cell
 from esacl.grid.recipe import checked_seeds
 
 STATUS = Console(stderr=True)
-STATES = ("finished", "begun", "changed", "new")
+STATES = ("finished", "stopped", "begun", "changed", "new")
 
 Seeds = Annotated[
     list[str] | None,
     described("instead of those of the recipe, such as 0 1 2", WHAT, consume_multiple=True, negative=""),
 ]
-DryRun = Annotated[bool, described("train nothing: show what is done and what is left", WHAT, negative="")]
+DryRun = Annotated[
+    bool, described("train nothing: show what is done, what is left, and what it will cost", WHAT, negative="")
+]
 Jobs = Annotated[int | None, described("processes of this machine, of one thread each [default: its cores]", MACHINE)]
 Scheduler = Annotated[
     str | None, described("address, or scheduler file (.json), of a dask cluster to run on instead", MACHINE)

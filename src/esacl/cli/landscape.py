@@ -78,16 +78,15 @@ def _measure(
 
 
 def _tell(found: list[Landscape]) -> None:
-    table = Table(title="Around the trained weights", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("run", "loss", "pruned", "sparsity", "sharpness", "pruned"):
+    table = Table(title="Before → after pruning", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("run", "loss", "sparsity", "sharpness", "over loss"):
         table.add_column(heading, justify="left" if heading == "run" else "right")
     for each, name in zip(found, labels(found)):
         table.add_row(
             Text(name),
-            f"{each.loss:.4f}",
-            f"{each.pruned_loss:.4f}",
+            f"{each.loss:.4f} → {each.pruned_loss:.4f}",
             f"{each.sparsity:.1%}",
-            f"{each.sharpness:.4f}",
-            f"{each.pruned_sharpness:.4f}",
+            f"{each.sharpness:.4f} → {each.pruned_sharpness:.4f}",
+            f"{each.relative_sharpness:.2f} → {each.pruned_relative_sharpness:.2f}",
         )
     TEXT.print(table)

@@ -10,8 +10,9 @@ from rich.console import Console
 from esacl.cli.flags import OUTPUT, described
 from esacl.files import check_place, write_atomic
 from esacl.grid.tables import found_lines
+from esacl.report.differences import difference_numbers, differences
 from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
-from esacl.report.sheet import numbers, sheets
+from esacl.report.sheet import Line, Sheet, numbers, sheets
 
 TEXT = Console()
 WIDTH = 200  # of a table for a terminal that goes into a file
@@ -22,6 +23,10 @@ def table_command(
     /,
     *,
     paper: Annotated[bool, described("put the paper's numbers beside the measured ones", OUTPUT, negative="")] = False,
+    against: Annotated[
+        str | None,
+        described("row to compare with, seed by seed: mean difference and its 95 % interval", OUTPUT),
+    ] = None,
     format: Annotated[
         Literal["rich", "markdown", "latex", "csv"],
         described("rich: the main figures for a terminal; the others have all of them [default: rich]", OUTPUT),
@@ -35,18 +40,24 @@ def table_command(
         check_place(out, "table")
     lines = found_lines(directories)
     if format == "rich" and out is None:
-        TEXT.print(as_rich(sheets(lines, paper, everything=False)))
+        TEXT.print(as_rich(_sheets(lines, paper, against, everything=False)))
         return
     if format == "csv":
-        text = as_csv(numbers(lines, paper))
+        beside = difference_numbers(lines, against) if against is not None else ([] for _ in range(len(lines) + 1))
+        text = as_csv([*one, *more] for one, more in zip(numbers(lines, paper), beside))
     elif format == "rich":
         drawn = StringIO()
-        Console(file=drawn, width=WIDTH).print(as_rich(sheets(lines, paper, everything=False)))
+        Console(file=drawn, width=WIDTH).print(as_rich(_sheets(lines, paper, against, everything=False)))
         text = drawn.getvalue()
     else:
-        text = (as_markdown if format == "markdown" else as_latex)(sheets(lines, paper))
+        text = (as_markdown if format == "markdown" else as_latex)(_sheets(lines, paper, against))
     if out is None:
         print(text, end="")
         return
     write_atomic(out, text)
     TEXT.print(f"table: {out.resolve()}", markup=False, soft_wrap=True)
+
+
+def _sheets(lines: list[Line], paper: bool, against: str | None, everything: bool = True) -> list[Sheet]:
+    """The tables, then the differences from the row that was chosen."""
+    return sheets(lines, paper, everything) + ([] if against is None else differences(lines, against))

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from esacl.grid.plan import Cell
-from esacl.grid.recipe import Point
+from esacl.grid.points import Point
 from esacl.grid.tables import grid_lines
 from esacl.grid.tuning import Score, TunedRow, Tuning
 from esacl.report.groups import Spread, spread

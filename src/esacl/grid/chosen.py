@@ -7,7 +7,7 @@ import tomli_w
 
 from esacl.config import SHORT_NAMES
 from esacl.grid.choice import Choice
-from esacl.grid.recipe import DEFAULTS
+from esacl.grid.points import DEFAULTS
 from esacl.grid.tuning import SPLIT, Tuning
 
 _SHORT = {path: name for name, path in SHORT_NAMES.items()}

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from esacl.errors import Diverged, EsaclError, RunError
 from esacl.files import write_atomic
-from esacl.grid.news import Failed, Finished, News, Noted, Progressed
+from esacl.grid.news import Failed, Finished, News, Noted, Progressed, Stopped
 from esacl.grid.parcel import to_continue, unpack
 from esacl.grid.plan import Cell
 from esacl.grid.work import MAILBOX, train
@@ -134,6 +134,7 @@ class Drive:
             "name": cell.path.name,
             "settings": cell.config().to_mapping(),
             "code": list(cell.point.code),
+            "stop_at_chance": cell.point.stop_at_chance,
             "files": to_continue(cell.directory),
         }
 
@@ -147,6 +148,10 @@ class Drive:
         if message["kind"] == "done":
             del self._open[message["run"]]
             yield Finished(cell)
+        elif message["kind"] == "stopped":
+            del self._open[message["run"]]
+            cell.stop(message["reason"])
+            yield Stopped(cell, message["reason"])
         else:
             yield from (Noted(cell, text) for text in message["notes"])
             yield Progressed(cell, message["share"], message["words"])

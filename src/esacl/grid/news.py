@@ -38,4 +38,12 @@ class Failed:
     diverged: bool = False  # nothing is broken: its settings do not train
 
 
-News = Progressed | Noted | Finished | Failed
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A run has learnt nothing from its first task and is not trained any further."""
+
+    cell: Cell
+    reason: str
+
+
+News = Progressed | Noted | Finished | Failed | Stopped

@@ -10,9 +10,13 @@ from esacl.artifacts import RunDirectory
 from esacl.config import Config
 from esacl.errors import ConfigError, unknown_name
 from esacl.files import write_atomic
-from esacl.grid.recipe import Point, Recipe
+from esacl.grid.points import Point
+from esacl.grid.recipe import Recipe
 
-State = Literal["new", "begun", "changed", "finished"]
+State = Literal["new", "begun", "changed", "stopped", "finished"]
+
+ENDED: tuple[State, ...] = ("finished", "stopped")
+"""States of runs that are not trained any further."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +61,17 @@ class Cell:
             )
         if asked.read_text(encoding="utf-8") != self.wish():
             return "changed"
-        return "finished" if self.directory.results.exists() else "begun"
+        if self.directory.results.exists():
+            return "finished"
+        return "stopped" if self.point.stop_at_chance and self.beside("stopped").exists() else "begun"
+
+    def stop(self, reason: str) -> None:
+        """Leave beside the run why it is not trained any further."""
+        write_atomic(self.beside("stopped"), f"{reason}\n")
+
+    def stopped(self) -> str | None:
+        """Why it was stopped; None where it was not."""
+        return self.beside("stopped").read_text(encoding="utf-8").strip() if self.state() == "stopped" else None
 
     def fail(self, reason: str) -> None:
         """Leave beside the run why it is not finished."""
@@ -67,12 +81,13 @@ class Cell:
     def failure(self) -> str | None:
         """Why its last attempt failed; None where none has, or it has been begun again since."""
         note = self.beside("failed")
-        return note.read_text(encoding="utf-8").strip() if note.exists() and self.state() != "finished" else None
+        return note.read_text(encoding="utf-8").strip() if note.exists() and self.state() not in ENDED else None
 
     def claim(self) -> None:
         """Make its directory that of a run with these settings; a run that is begun stays as it is."""
         state = self.state()
-        self.beside("failed").unlink(missing_ok=True)
+        for note in ("failed", "stopped"):
+            self.beside(note).unlink(missing_ok=True)
         with self.directory.locked():
             if state == "changed":  # first, so that whatever happens now its results are not taken for the new ones
                 self.directory.begin(self.config(), overwrite=True)
@@ -89,14 +104,19 @@ def lay_out(recipe: Recipe, out: Path, seeds: Sequence[int] | None = None) -> li
 
 
 def missing(cells: Sequence[Cell], only: Sequence[str] = ()) -> list[Cell]:
-    """The runs that are not finished, of these rows or of all."""
+    """The runs that are neither finished nor stopped, of these rows or of all."""
     rows = {cell.point.row for cell in cells}
     for name in only:
         if name not in rows:
             raise unknown_name("row", name, rows)
-    return [cell for cell in cells if cell.point.row in (only or rows) and cell.state() != "finished"]
+    return [cell for cell in cells if cell.point.row in (only or rows) and cell.state() not in ENDED]
 
 
 def failures(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     """The runs whose last attempt failed, and why."""
     return [(cell.name, reason) for cell in cells if (reason := cell.failure()) is not None]
+
+
+def stops(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """The runs that were stopped, and why."""
+    return [(cell.name, reason) for cell in cells if (reason := cell.stopped()) is not None]

@@ -1,69 +1,29 @@
 """The recipe of a grid: rows, axes and seeds in a TOML file, and the points that come of them."""
 
-import json
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from esacl.config import CHOSEN, SHORT_NAMES, SLOTS, Config, PartsConfig, StreamConfig, read_toml, set_option
+from esacl.config import read_toml
 from esacl.errors import ConfigError, EsaclError, unknown_name
-from esacl.methods import check_settings, compose
-from esacl.nets import is_own
-from esacl.streams import available
-
-LISTS = {"methods": "method", "streams": "stream", "sparsities": "sparsity"}
-"""The short form: lists that are axes of their own, and the setting that each of them moves."""
+from esacl.grid.points import LISTS, Point, Shared, dotted, expand_row
+from esacl.grid.twins import check_kinds, twins
 
 KINDS: dict[str, type] = {
     "title": str,
     "about": str,
     "seeds": list,
+    "against": str,
+    "stop_at_chance": bool,
+    "twins": list,
     "base": dict,
     "axes": dict,
     "rows": list,
     "tune": dict,
     **dict.fromkeys(LISTS, list),
 }
-WORDS: dict[type, str] = {str: "text", list: "a list", dict: "a table"}
-SETTINGS = sorted(SHORT_NAMES.keys() - {"seed"})
-DEFAULTS = {"machine.threads": 1}
-"""What runs of a grid have unless the recipe says otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A line of the table: a row at one point of its axes."""
-
-    row: str
-    axes: Mapping[str, Any]
-    settings: Mapping[str, Any]  # by dotted name
-    code: tuple[str, ...] = ()  # names of code that may be started
-
-    @property
-    def label(self) -> str:
-        """The row's name and where on its axes it is."""
-        return ", ".join([self.row, *(f"{name} {value}" for name, value in self.axes.items())])
-
-    @property
-    def slug(self) -> str:
-        """The label as the name of a folder."""
-        return re.sub(r"[^\w.+=-]+", "-", self.label).strip("-.")
-
-    def config(self, seed: int) -> Config:
-        """The settings of the run with this seed, checked."""
-        tables: dict[str, Any] = {}
-        for path, value in {**self.settings, "seed": seed}.items():
-            set_option(tables, f"{path}={json.dumps(value, ensure_ascii=False, default=str)}")
-        config = Config.from_mapping(tables)
-        _check_code(config, self.code)
-        check_settings(config, compose(config, code=self.code))
-        _check_processes(config.machine.processes)
-        _check_stream(config.stream)
-        return config
+WORDS: dict[type, str] = {str: "text", list: "a list", dict: "a table", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +34,7 @@ class Recipe:
     about: str
     seeds: list[int]
     points: list[Point]
+    against: str | None = None  # the row that its page compares the others with
 
 
 def read_recipe(path: Path, code: Collection[str] = ()) -> Recipe:
@@ -87,7 +48,10 @@ def read_recipe(path: Path, code: Collection[str] = ()) -> Recipe:
             f"the recipe {str(path)!r} says what to tune, and a grid chooses nothing. Run it with `esacl tune {path}`, "
             f"then `esacl grid` with the chosen.toml that it writes."
         )
-    return recipe_of(given, expand(given, path, code), path)
+    wanted = _with_kinds(given, path, code)
+    points = [point for point, _ in wanted]
+    _check(points)
+    return recipe_of(given, [*points, *twins(wanted)], path)
 
 
 def read_tables(path: Path) -> dict[str, Any]:
@@ -113,19 +77,29 @@ def rows_of(given: Mapping[str, Any], path: Path) -> list[Any]:
 
 def expand(given: Mapping[str, Any], path: Path, code: Collection[str] = ()) -> list[Point]:
     """Every row at every point of its axes."""
-    shared = _Shared(
-        dotted(given.get("base", {}), "base"),
-        given.get("axes", {}),
-        {k: given[k] for k in LISTS if k in given},
-        tuple(code),
-    )
-    return [point for row in rows_of(given, path) for point in _expand(row, shared)]
+    return [point for point, _ in _with_kinds(given, path, code)]
+
+
+def _with_kinds(given: Mapping[str, Any], path: Path, code: Collection[str]) -> list[tuple[Point, list[str]]]:
+    """Every point, and the kinds of narrow dense twins that are asked for beside it."""
+    lists = {name: given[name] for name in LISTS if name in given}
+    base = dotted(given.get("base", {}), "base")
+    shared = Shared(base, given.get("axes", {}), lists, tuple(code), given.get("stop_at_chance", False))
+    return [(point, _kinds(row, given)) for row in rows_of(given, path) for point in expand_row(row, shared)]
 
 
 def recipe_of(given: Mapping[str, Any], points: list[Point], path: Path) -> Recipe:
     """The recipe with these points, each of which can be run."""
     _check(points)
-    return Recipe(given.get("title", path.stem), given.get("about", ""), checked_seeds(given.get("seeds", [0])), points)
+    seeds, against = checked_seeds(given.get("seeds", [0])), given.get("against")
+    if against is not None:
+        _check_against(against, points)
+    return Recipe(given.get("title", path.stem), given.get("about", ""), seeds, points, against)
+
+
+def _kinds(row: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """The narrow dense twins that a row asks for, or the recipe for all rows."""
+    return check_kinds(row.get("twins", given.get("twins", [])), f"row {row.get('name', '')!r}")
 
 
 def checked_seeds(seeds: Sequence[Any]) -> list[int]:
@@ -133,48 +107,6 @@ def checked_seeds(seeds: Sequence[Any]) -> list[int]:
     if not seeds or any(type(seed) is not int or seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise ConfigError(f"seeds = {seeds!r} is not allowed. Allowed: different whole numbers of at least 0.")
     return list(seeds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What a recipe says of all rows."""
-
-    base: Mapping[str, Any]  # by dotted name
-    axes: Mapping[str, Any]
-    lists: Mapping[str, Any]  # of the short form
-    code: tuple[str, ...]  # that may be started
-
-
-def _check_processes(count: int) -> None:
-    """Refuse runs that would crowd out the others."""
-    if count > 1:
-        raise ConfigError(
-            f"processes = {count} in a recipe: a grid trains many runs at once, each in one process. Leave it out, or "
-            f"train single runs with `esacl run --processes {count}`."
-        )
-
-
-def _check_code(config: Config, allowed: Collection[str]) -> None:
-    """Refuse code that only the recipe names, and objects that no worker has."""
-    for name in [*config.code(), *([config.net.backbone] if is_own(config.net.backbone) else [])]:
-        if name.startswith("<") or name not in allowed:
-            raise ConfigError(
-                f"{name!r} is code, which no file is allowed to start. If you trust it, and all workers have it, add "
-                f"--code {name}."
-            )
-
-
-def _check_stream(stream: StreamConfig) -> None:
-    """Refuse a stream that no worker can open by its name."""
-    name = stream.name
-    names = [info.name for info in available()]
-    if name.partition(":")[0] == "arrays":
-        raise ConfigError(
-            f"stream {name!r} is in the memory of one Python process, and a grid runs in many. Write the images "
-            f"to a folder and use folder:PATH, or train it in Python with esacl.run(..., stream=...)."
-        )
-    if name not in names and not name.startswith("folder:") and not stream.is_code:
-        raise unknown_name("stream", name, names)
 
 
 def _check(points: Sequence[Point]) -> None:
@@ -190,82 +122,16 @@ def _check(points: Sequence[Point]) -> None:
             raise ConfigError(f"row {point.label!r}: {error}") from None
 
 
-def dotted(table: Mapping[str, Any], where: str, also: Sequence[str] = ()) -> dict[str, Any]:
-    """The settings of a table by their dotted names: the short ones, and the entries of `set`."""
-    given = table.get("set", {})
-    if not isinstance(given, dict) or any(isinstance(value, dict) for value in given.values()):
-        raise ConfigError(f'set = {given!r} in {where} is not allowed. Allowed: {{ "part.key" = value }}, in quotes.')
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        if name in SETTINGS:
-            found[SHORT_NAMES[name]] = value
-        elif name not in ("set", *also):
-            raise unknown_name(f"setting of {where}", name, [*SETTINGS, "set", *also])
-    for path in given.keys() & {*found, "seed"}:
-        raise ConfigError(f"{path!r} is given twice in {where}: leave it out of set (for seeds, write seeds = [...]).")
-    return found | given
-
-
-def _expand(row: Any, shared: _Shared) -> Iterator[Point]:
-    """A row at every point of its axes; the row wins over the base, and its lists over those of the recipe."""
-    table = row if isinstance(row, dict) else {}
-    own_lists = {name: table[name] for name in LISTS if name in table}
-    lists = {name: values for name, values in shared.lists.items() if LISTS[name] not in table} | own_lists
-    name, named = table.get("name"), "name" in table or "methods" not in lists
-    if named and (not isinstance(name, str) or not re.search(r"\w", name) or "\n" in name):
-        raise ConfigError(f"a row of the recipe has the name {name!r}. Allowed: a line with a letter or digit in it.")
-    where = f"row {name!r}" if named else "the row without a name"
-    axes: Any = table.get("axes", shared.axes)
-    if not isinstance(axes, dict):
-        raise ConfigError(f"axes = {axes!r} in {where} is not allowed. Allowed: a table of lists, or {{}} to run once.")
-    own = dotted(table, where, also=("name", "axes", *LISTS))
-    all_axes = [(LISTS[plural], values) for plural, values in lists.items()] + list(axes.items())
-    _check_axes(all_axes, own, where)
-    settings = {**DEFAULTS, **shared.base, **own}
-    chosen = lists.get("methods", [settings.get("method", Config().method)])
-    for each in chosen:
-        moving = dict(all_axes) | ({"method": [each]} if "methods" in lists else {})
-        has = partial(_has, settings=settings, code=shared.code)
-        if "sparsities" in lists and not has(each, SHORT_NAMES["sparsity"]):
-            del moving["sparsity"]
-        useful = {path: value for path, value in settings.items() if not _useless(each, path, chosen, has)}
-        for point in _points(str(name if named else each), named, moving, useful):
-            yield replace(point, code=shared.code)
-
-
-def _points(row: str, named: bool, axes: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Point]:
-    """Every point of a row; where the row is called after its method, that is no axis."""
-    for values in product(*axes.values()):
-        place = dict(zip(axes, values))
-        moved = {SHORT_NAMES.get(axis, axis): value for axis, value in place.items()}
-        shown = place if named else {axis: value for axis, value in place.items() if axis != "method"}
-        yield Point(row, shown, {path: value for path, value in {**settings, **moved}.items() if value != ""})
-
-
-def _check_axes(axes: Sequence[tuple[str, Any]], own: Mapping[str, Any], where: str) -> None:
-    """Refuse axes that are no settings, have no values or are given twice."""
-    taken = {*own}
-    for axis, values in axes:
-        path = str(SHORT_NAMES.get(axis, axis))
-        if axis not in SETTINGS and "." not in axis:
-            raise unknown_name(f"axis of {where}", axis, SETTINGS, 'Others are written as "part.key", in quotes.')
-        if not isinstance(values, list) or not values or any(value in values[:n] for n, value in enumerate(values)):
-            raise ConfigError(f"axis {axis} = {values!r} is not allowed. Allowed: a list of different values.")
-        if path in taken:
-            raise ConfigError(f"{where} sets {axis!r}, which is an axis too. Give the row axes without it, or {{}}.")
-        taken.add(path)
-
-
-def _has(name: Any, path: str, settings: Mapping[str, Any], code: Collection[str]) -> bool:
-    """Whether a method, with the parts that the settings choose, has an option."""
-    slot, _, key = path.partition(".")
-    parts = {each: settings[f"parts.{each}"] for each in CHOSEN if f"parts.{each}" in settings}
-    composed = compose(Config(str(name), parts=PartsConfig(**parts)), code=code)
-    return key in composed.options(slot)
-
-
-def _useless(name: Any, path: str, others: Sequence[Any], has: Callable[[Any, str], bool]) -> bool:
-    """Whether a setting is for other methods of the same list, such as a buffer for those that remember."""
-    if path.partition(".")[0] not in SLOTS or has(name, path):
-        return False
-    return any(has(other, path) for other in others)
+def _check_against(against: str, points: Sequence[Point]) -> None:
+    """Refuse a row to compare with that is not there, or is several on one stream."""
+    places: dict[Any, list[str]] = {}
+    for point in points:
+        places.setdefault(point.settings.get("stream.name"), []).append(point.name)
+    found = [[name for name in names if f"{name}, ".startswith(f"{against}, ")] for names in places.values()]
+    if not any(found):
+        raise unknown_name("row in against", against, {point.row for point in points})
+    for names in found:
+        if len(names) > 1 and against not in names:
+            raise ConfigError(
+                f"against = {against!r} is one of several rows: {', '.join(map(repr, names))}. Write one of them out."
+            )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from esacl.grid.plan import Cell, failures
+from esacl.grid.plan import Cell, failures, stops
 from esacl.grid.recipe import Recipe
 from esacl.grid.tables import RECIPE, found_lines, grid_lines, read_grid
 from esacl.report.sheet import Line
@@ -21,7 +21,8 @@ def is_study(place: Path) -> bool:
 def study_of(recipe: Recipe, cells: Sequence[Cell], lines: Sequence[Line]) -> Study:
     """What there is of a grid."""
     finished = sum(len(line.records) for line in lines)
-    return Study(recipe.title, recipe.about, lines, len(cells), finished, failures(cells))
+    told = failures(cells), stops(cells)
+    return Study(recipe.title, recipe.about, lines, len(cells), finished, *told, against=recipe.against)
 
 
 def read_study(places: Sequence[Path]) -> Study:
@@ -33,11 +34,11 @@ def read_study(places: Sequence[Path]) -> Study:
     runs = sum(len(line.records) for line in lines)
     title = ", ".join(place.resolve().name for place in places)
     grids = [place for place in places if (place / RECIPE).is_file()]
-    failed = [
-        (f"{place.resolve().name}: {name}", reason) for place in grids for name, reason in failures(read_grid(place)[1])
-    ]
+    plans = [(place.resolve().name, read_grid(place)[1]) for place in grids]
+    failed = [(f"{grid}: {name}", reason) for grid, cells in plans for name, reason in failures(cells)]
+    stopped = [(f"{grid}: {name}", reason) for grid, cells in plans for name, reason in stops(cells)]
     about = "" if grids else _NO_PLAN
-    return Study(title, about, lines, max(runs, sum(line.wanted for line in lines)), runs, failed)
+    return Study(title, about, lines, max(runs, sum(line.wanted for line in lines)), runs, failed, stopped)
 
 
 _NO_PLAN = "These folders hold no grid.json, which says what was planned: the finished runs are shown."

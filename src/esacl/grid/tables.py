@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 
 from esacl.errors import RunError
 from esacl.files import write_atomic
-from esacl.grid.plan import Cell, failures, lay_out
-from esacl.grid.recipe import Point, Recipe
+from esacl.grid.plan import Cell, failures, lay_out, stops
+from esacl.grid.points import Point
+from esacl.grid.recipe import Recipe
 from esacl.report import load_run
 from esacl.report.columns import NUMBERS
+from esacl.report.differences import difference_sheet
 from esacl.report.formats import as_csv, as_markdown
-from esacl.report.sheet import Line, every_seed, lines_of, sheets
+from esacl.report.sheet import Line, every_seed, lines_of, sheets, tables_of
 from esacl.streams import absolute
 
 RECIPE = "grid.json"
@@ -21,8 +24,9 @@ RECIPE = "grid.json"
 
 def write_recipe(recipe: Recipe, seeds: Sequence[int], out: Path) -> None:
     """Leave in the folder of a grid what it compares."""
-    points = [{"row": point.row, "axes": point.axes, "settings": point.settings} for point in recipe.points]
-    document = {"title": recipe.title, "about": recipe.about, "seeds": list(seeds), "points": points}
+    points = [asdict(point) for point in recipe.points]
+    about = {"title": recipe.title, "about": recipe.about, "against": recipe.against}
+    document = {**about, "seeds": list(seeds), "points": points}
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / RECIPE, json.dumps(document, indent=1, ensure_ascii=False, default=str) + "\n")
 
@@ -32,8 +36,17 @@ def read_grid(out: Path) -> tuple[Recipe, list[Cell]]:
     path = out / RECIPE
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        points = [Point(point["row"], dict(point["axes"]), dict(point["settings"])) for point in document["points"]]
-        recipe = Recipe(document["title"], document["about"], list(document["seeds"]), points)
+        points = [
+            Point(
+                point["row"],
+                dict(point["axes"]),
+                dict(point["settings"]),
+                stop_at_chance=bool(point.get("stop_at_chance")),
+            )
+            for point in document["points"]
+        ]
+        seeds, against = list(document["seeds"]), document.get("against")
+        recipe = Recipe(document["title"], document["about"], seeds, points, against)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{str(path)!r} is damaged ({error}). Repeat `esacl grid` with its recipe: it writes the file anew."
@@ -50,9 +63,9 @@ def grid_lines(cells: Sequence[Cell]) -> list[Line]:
 def _line(point: Point, cells: Sequence[Cell]) -> Line:
     records = tuple(load_run(cell.path) for cell in cells if cell.state() == "finished")
     config = point.config(cells[0].seed)
-    place = [f"{name} {value}" for name, value in point.axes.items() if name != "stream"]  # the table says it
     stream = records[0].stream if records else absolute(config.stream).name
-    return Line(", ".join([point.row, *place]), records, len(cells), stream, config.train.split)
+    stopped = sum(cell.state() == "stopped" for cell in cells)
+    return Line(point.name, records, len(cells), stream, config.train.split, stopped)
 
 
 def found_lines(places: Sequence[Path]) -> list[Line]:
@@ -91,8 +104,11 @@ def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str)
     """Write table.md and figures.csv into the folder of a grid; returns what they show."""
     lines = grid_lines(cells)
     parts = [f"# {recipe.title}", recipe.about, as_markdown(sheets(lines)).strip()]
+    compared = [difference_sheet(members, recipe.against) for members in tables_of(lines)]
+    if found := [sheet for sheet in compared if sheet is not None]:
+        parts.append(f"## Differences\n\n{as_markdown(found).strip()}")
     parts.append(f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}")
-    parts += [failed_section(cells), measured_with(command, lines)]
+    parts += [failed_section(cells), stopped_section(cells), measured_with(command, lines)]
     write_atomic(out / "table.md", as_page(parts))
     write_atomic(out / "figures.csv", figures(cells))
     return lines
@@ -102,6 +118,12 @@ def failed_section(cells: Sequence[Cell]) -> str:
     """The runs that failed and why, as Markdown; empty where none did."""
     told = [f"- {name}: {' '.join(why.split())}" for name, why in failures(cells)]
     return "\n".join(["## Failed\n", *told]) if told else ""
+
+
+def stopped_section(cells: Sequence[Cell]) -> str:
+    """The runs that were stopped and why, as Markdown; empty where none was."""
+    told = [f"- {name}: {why}" for name, why in stops(cells)]
+    return "\n".join(["## Stopped\n", *told]) if told else ""
 
 
 def measured_with(command: str, lines: Sequence[Line]) -> str:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from esacl.config import SHORT_NAMES
 from esacl.errors import ConfigError
-from esacl.grid.recipe import Point, Recipe, checked_seeds, dotted, expand, read_tables, recipe_of, rows_of
+from esacl.grid.points import Point, dotted
+from esacl.grid.recipe import Recipe, checked_seeds, expand, read_tables, recipe_of, rows_of
 from esacl.methods import method
 
 Score = Literal["both", "task-il", "class-il"]

@@ -16,6 +16,7 @@ from esacl.config import Config
 from esacl.files import write_atomic
 from esacl.grid.parcel import Parcel, so_far, unpack, whole
 from esacl.machine import resolve_machine
+from esacl.metrics.seeds import at_chance
 from esacl.runner import Run, reopen, start
 from esacl.streams import absolute
 from esacl.training.events import EpochDone, TaskDone
@@ -91,14 +92,35 @@ def _complete(path: Path, job: dict[str, Any], post: Post) -> None:
     with _opened(path, Config.from_mapping(job["settings"]), job["files"], job["code"]) as run:
         pace = Pace()
         _tell(post, run, "continued" if job["files"] else "started", None)
-        for event in _watched(run, post):
+        reason = chance_words(run) if job["stop_at_chance"] else ""  # there already, if a worker died on telling it
+        for event in () if reason else _watched(run, post):
             due = pace.due(isinstance(event, TaskDone))
             began = perf_counter()
             _tell(post, run, _words(event, run), so_far(run.directory) if due else None)
             if due:
                 pace.sent(perf_counter() - began)
-        run.finish()
-        post.send("done", files=whole(run.directory))
+            if job["stop_at_chance"] and isinstance(event, TaskDone) and (reason := chance_words(run)):
+                break
+        if reason:
+            post.send("stopped", files=None, reason=reason)
+        else:
+            run.finish()
+            post.send("done", files=whole(run.directory))
+
+
+def chance_words(run: Run) -> str:
+    """That the run knows no more of its first task than who guesses; nothing where it does, or where it has ended."""
+    trainer = run.trainer
+    if not trainer.rows or trainer.finished:
+        return ""
+    first, accuracy = run.stream.tasks[0], trainer.rows[0].task_il[0]
+    classes, examples = len(first.classes), len(first.split(run.config.train.split))
+    if not at_chance(accuracy, classes, examples):
+        return ""
+    return (
+        f"at chance after its first task: Task-IL {accuracy:.1%} of {examples} images, where guessing among {classes} "
+        f"classes has {1 / classes:.1%}."
+    )
 
 
 def _watched(run: Run, post: Post) -> Iterator[EpochDone | TaskDone]:

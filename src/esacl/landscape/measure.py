@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from esacl.artifacts import RunDirectory
 from esacl.errors import RunError
-from esacl.landscape.surface import Loss, across, along, filter_normalised, sharpness
+from esacl.landscape.surface import Loss, across, along, filter_normalised, relative, sharpness
 from esacl.nets import Given, NetTraits, is_own
 from esacl.nets.network import Network
 from esacl.ranking import largest_of_all
@@ -49,9 +49,20 @@ class Landscape:
     sideways: list[float]
     plane: list[list[float]] = field(default_factory=list)  # [width][length]
 
+    @property
+    def relative_sharpness(self) -> float:
+        """Sharpness at θ over the loss there: where the loss is small, so is its growth within a fixed ρ."""
+        return relative(self.sharpness, self.loss)
+
+    @property
+    def pruned_relative_sharpness(self) -> float:
+        """The same at the pruned point."""
+        return relative(self.pruned_sharpness, self.pruned_loss)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"schema": 1, **asdict(self)}
+        names = ("relative_sharpness", "pruned_relative_sharpness")
+        return {"schema": 1, **asdict(self), **{name: getattr(self, name) for name in names}}
 
 
 def landscape(

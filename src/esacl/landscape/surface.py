@@ -69,3 +69,12 @@ def sharpness(loss: Loss, weights: Params, rho: float) -> float:
     if size == 0:
         return 0.0
     return float(loss(moved(weights, (rho / float(size), uphill))) - before.detach())
+
+
+def relative(sharpness: float, loss: float) -> float:
+    """Growth of the loss as a share of it; 0 where there is no loss.
+
+    >>> relative(0.01, 0.05), relative(0.01, 0.0)
+    (0.2, 0.0)
+    """
+    return sharpness / loss if loss > 0 else 0.0

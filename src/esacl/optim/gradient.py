@@ -157,6 +157,11 @@ class GradientRule(Part):
         """Steps that are taken on each batch."""
         return 1
 
+    @property
+    def passes(self) -> float:
+        """Gradients that a step takes."""
+        return 1.0
+
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
         seen = look(net, objective, batch, selector.ranking, selector.update_set, objective.rehearse())

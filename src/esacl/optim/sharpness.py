@@ -67,6 +67,11 @@ class SharpnessAware(GradientRule):
             )
         return None
 
+    @property
+    def passes(self) -> float:
+        """Two in a step that ascends."""
+        return 1.0 if self.options.rho == 0 else 1 + 1 / self.options.every
+
     def begin_task(self) -> None:
         """No direction of the last task is re-used."""
         self.steps, self.second = 0, {}

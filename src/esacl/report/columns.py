@@ -36,8 +36,14 @@ FIGURES = (
 )
 """What every summary shows."""
 
+CREDITED = Figure("FLOPs", "credited", "flops", lambda run: run.flops.credited)
+"""What the paper's number of FLOPs is to be compared with."""
+
+WITH_CREDITED = (*FIGURES[:7], CREDITED, *FIGURES[7:])
+"""The same beside the paper's numbers."""
+
 ALL_FIGURES = (
-    *FIGURES,
+    *WITH_CREDITED,
     Figure("", "Training", "seconds", lambda run: run.seconds.train),
     Figure("", "Density", "share", lambda run: run.density),
     Figure("Capacity", "measured", "share", lambda run: run.measured_capacity),
@@ -55,6 +61,7 @@ NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
     "capacity": lambda run: run.capacity,
     "measured_capacity": lambda run: run.measured_capacity,
     "flops_paper": lambda run: run.flops.paper,
+    "flops_credited": lambda run: run.flops.credited,
     "flops_sparse": lambda run: run.flops.sparse,
     "flops_executed": lambda run: run.flops.executed,
     "seconds_train": lambda run: run.seconds.train,
@@ -97,7 +104,7 @@ class Column:
 
 
 def columns(records: Sequence[RunRecord], figures: Sequence[Figure] = FIGURES) -> list[Column]:
-    """Every figure, in a unit that suits these runs; the three kinds of FLOPs share theirs."""
+    """Every figure, in a unit that suits these runs; the kinds of FLOPs share theirs."""
     values: dict[Kind, list[float | None]] = {}
     for figure in figures:
         values.setdefault(figure.kind, []).extend(figure.of(record) for record in records)

@@ -25,6 +25,7 @@ _LATEX = {
     "×": r"$\times$",
     "−": "$-$",
     "–": "--",
+    "†": r"$\dagger$",
     **{char: f"$\\{name}$" for char, name in zip("αβγλρτ", ("alpha", "beta", "gamma", "lambda", "rho", "tau"))},
 }
 

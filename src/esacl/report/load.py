@@ -55,7 +55,7 @@ def _record(path: Path, table: "_Table", config: Mapping[str, Any], log: tuple[E
         capacity=table.number("capacity", low=0),
         measured_capacity=table.maybe("measured_capacity", low=0) if "measured_capacity" in table.values else None,
         pruning_drop=_pruning_drop(table),
-        flops=Flops(*(cost.number(key, low=0) for key in ("paper", "sparse", "executed"))),
+        flops=_flops(cost),
         seconds=Seconds(*(time.number(key, low=0) for key in ("total", "train", "evaluate", "data"))),
         peak_memory_bytes=table.maybe("peak_memory_bytes", low=0),
         remembered_bytes=table.maybe("remembered_bytes", low=0) if "remembered_bytes" in table.values else None,
@@ -65,6 +65,13 @@ def _record(path: Path, table: "_Table", config: Mapping[str, Any], log: tuple[E
         task_classes=_task_classes(table, tasks),
         versions=table.table("versions").texts() if "versions" in table.values else {},
     )
+
+
+def _flops(cost: "_Table") -> Flops:
+    """Cost in operations; what it is credited with only where the run recorded that."""
+    credited = cost.maybe("credited", low=0) if "credited" in cost.values else None
+    paper, sparse, executed = (cost.number(key, low=0) for key in ("paper", "sparse", "executed"))
+    return Flops(paper, sparse, executed, credited)
 
 
 def _pruning_drop(table: "_Table") -> Scores:

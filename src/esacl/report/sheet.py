@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from esacl.paper import Measure, Reported, reported
-from esacl.report.columns import ALL_FIGURES, FIGURES, NUMBERS, Column, Figure, columns
+from esacl.report.columns import ALL_FIGURES, CREDITED, FIGURES, NUMBERS, WITH_CREDITED, Column, Figure, columns
 from esacl.report.groups import contests
 from esacl.report.record import SETTING_NAMES, SETTINGS, RunRecord
 from esacl.report.scale import scale_words
 from esacl.report.switches import switched_off
 from esacl.report.units import DASH, scale_for
+
+Number = str | int | float | None
+"""A value of a line for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +24,13 @@ class Line:
     wanted: int
     stream: str
     split: str
+    stopped: int = 0  # runs that ended after their first task, at chance
 
     @property
     def seeds(self) -> str:
-        """How many seeds its means are over."""
-        return str(len(self.records)) if len(self.records) == self.wanted else f"{len(self.records)} of {self.wanted}"
+        """How many seeds its means are over, and how many were stopped."""
+        there = str(len(self.records)) if len(self.records) == self.wanted else f"{len(self.records)} of {self.wanted}"
+        return there + (f", {self.stopped} stopped" if self.stopped else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ def lines_of(records: Sequence[RunRecord]) -> list[Line]:
 
 def sheets(lines: Sequence[Line], paper: bool = False, everything: bool = True) -> list[Sheet]:
     """A sheet for each stream and split; with the numbers of the paper, and all figures or those that matter most."""
-    return [_sheet(members, paper, ALL_FIGURES if everything else FIGURES) for members in tables_of(lines)]
+    figures = ALL_FIGURES if everything else WITH_CREDITED if paper else FIGURES
+    return [_sheet(members, paper, figures) for members in tables_of(lines)]
 
 
 def every_seed(lines: Sequence[Line]) -> list[Sheet]:
@@ -65,7 +71,7 @@ def every_seed(lines: Sequence[Line]) -> list[Sheet]:
     return [_seeds(members) for members in tables_of(lines)]
 
 
-def numbers(lines: Sequence[Line], paper: bool = False) -> Iterator[list[str | int | float | None]]:
+def numbers(lines: Sequence[Line], paper: bool = False) -> Iterator[list[Number]]:
     """The lines for programs: a head, then mean and standard deviation of everything, in plain units."""
     given = tuple(_PAPER_NUMBERS) if paper else ()
     named = [f"{name}{ending}" for name in NUMBERS for ending in ("", "_std")]
@@ -88,6 +94,7 @@ _PAPER_NUMBERS: Mapping[str, Callable[[Reported], float | None]] = {
 _BESIDE: Mapping[tuple[str, str], Callable[[Reported], Measure | None]] = {
     ("Accuracy", "Task-IL"): lambda said: said.task_il,
     ("Accuracy", "Class-IL"): lambda said: said.class_il,
+    ("FLOPs", "credited"): lambda said: None if said.flops is None else (said.flops, None),
     ("FLOPs", "paper"): lambda said: None if said.flops is None else (said.flops, None),
     ("", "Capacity"): lambda said: None if said.capacity is None else (said.capacity, None),
     ("", "Footprint"): lambda said: None if said.footprint is None else (said.footprint, None),
@@ -118,12 +125,15 @@ def _sheet(lines: Sequence[Line], paper: bool, figures: Sequence[Figure]) -> She
     records = [record for line in lines for record in line.records]
     said = [_reported(line, lines) for line in lines] if paper else []
     head, body = ["row", "seeds"], [[Entry(line.label), Entry(line.seeds)] for line in lines]
-    for column in columns(records, figures):
+    credited = any(record.flops.credited is not None for record in records)
+    for column in columns(records, [figure for figure in figures if credited or figure is not CREDITED]):
         head.append(column.heading)
         best = column.best([line.records for line in lines if line.records and not line.records[0].joint])
         for entries, line in zip(body, lines):
             entries.append(_entry(column, line, best))
         beside = _BESIDE.get((column.figure.family, column.figure.name))
+        if column.figure.kind == "flops" and credited != (column.figure is CREDITED):
+            beside = None  # like beside like: the paper's number counts what it credits
         if beside is not None and any(beside(found) for found in said):
             _add_reported(head, body, column, [beside(found) for found in said])
     return Sheet(title_of(lines), tuple(head), tuple(map(tuple, body)), _caption(lines, paper))

@@ -19,7 +19,7 @@ GLOSSARY = {
     "Lower is better; 0% means that nothing was lost.",
     "Capacity": "What must be stored to use the network (weights kept, masks of tasks), as a share of the dense one.",
     "Training FLOPs": "Executed: what the hardware did. Sparse: the same, with zero weights counted as free. "
-    "Paper: the paper's formula. Three figures, not one.",
+    "Paper: the paper's formula, metered. Credited: what the paper would report. Different figures, not one.",
     "Time": "Wall time from start to end on the machine of the run, with the peak memory it reached, and what the "
     "method remembers besides the network: examples, teachers, masks.",
 }

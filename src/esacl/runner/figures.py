@@ -10,7 +10,7 @@ from esacl.artifacts import Results
 from esacl.config import Config
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
 from esacl.metrics.capacity import capacity, measured_capacity
-from esacl.metrics.cost import flops
+from esacl.metrics.cost import credit, flops
 from esacl.metrics.memory import footprint, tensor_bytes
 from esacl.nets.partition import overall_density
 from esacl.training.trainer import Trainer
@@ -49,7 +49,12 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         fwt={name: _forward_transfer(trainer, m, start[name]) for name, m in matrix.items()},
         density=density,
         capacity=capacity(density, len(stream.tasks), sparsity.stores_masks),
-        flops=flops(trainer.paper_macs, meter.sparse_macs["train"], meter.executed_macs["train"]),
+        flops=flops(
+            trainer.paper_macs,
+            meter.sparse_macs["train"],
+            meter.executed_macs["train"],
+            _credited(trainer, config.train.epochs, density),
+        ),
         seconds={"total": seconds, **trainer.seconds},
         peak_memory_bytes=peak_memory,
         footprint_bytes=footprint(net, meter.largest_step),
@@ -59,6 +64,13 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         pruning_drop=_pruning_drop(trainer, matrix),
         versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
     )
+
+
+def _credited(trainer: Trainer, epochs: int, density: float) -> float:
+    """Multiply-adds by the paper's own accounting: those of the dense base, by what is left after pruning."""
+    dense = 3 * trainer.net.meter.dense * epochs * sum(len(stage.train) for stage in trainer.stream.stages)
+    parts = trainer.parts
+    return dense * credit(density, parts.selection.kept_share, parts.gradient.passes)
 
 
 def _forward_transfer(trainer: Trainer, rows: Rows, untrained: Sequence[float] | None) -> float | None:

@@ -16,6 +16,11 @@ class DataSelector(Part):
         """
         return "none"
 
+    @property
+    def kept_share(self) -> float:
+        """Share of a task's examples that its steps learn from, over all epochs."""
+        return 1.0
+
     def epoch_subset(self, examples: int, epoch: int) -> Tensor | None:
         """Positions of the task's examples to train on in this epoch; None for all."""
         return None

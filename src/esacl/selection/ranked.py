@@ -83,6 +83,11 @@ class Ranked(DataSelector):
         return bool(wished) and self.epoch >= self.options.warmup and not over
 
     @property
+    def kept_share(self) -> float:
+        """What is left for the descent."""
+        return float(self.options.keep) if self.options.redundant else 1.0
+
+    @property
     def ranking(self) -> str:
         """Fresh losses are needed only while it selects by them."""
         fresh = self.active and self.options.rule != "random" and self.options.ranking != "stale"

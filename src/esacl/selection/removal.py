@@ -64,12 +64,21 @@ class Removal(DataSelector):
 
     def epoch_subset(self, examples: int, epoch: int) -> Tensor | None:
         """What was not removed; some more is, when an epoch starts that a portion is due at."""
-        due = sum(10 * epoch >= portion * self.context.epochs for portion in range(1, PORTIONS + 1))
-        goal = round(self.options.removed * int(self.own.sum()) * due / PORTIONS)
+        goal = round(self.options.removed * int(self.own.sum()) * self._due(epoch) / PORTIONS)
         count = goal - int((~self.kept).sum())
         if count > 0:
             self._remove(count, epoch)
         return None if self.kept.all() else self.kept.nonzero().squeeze(1)
+
+    def _due(self, epoch: int) -> int:
+        """Portions that are removed when an epoch starts."""
+        return sum(10 * epoch >= portion * self.context.epochs for portion in range(1, PORTIONS + 1))
+
+    @property
+    def kept_share(self) -> float:
+        """All at first, less after each portion."""
+        removed = [self.options.removed * self._due(epoch) / PORTIONS for epoch in range(self.context.epochs)]
+        return float(1 - sum(removed) / len(removed))
 
     def _remove(self, count: int, epoch: int) -> None:
         """Remove so many more, and count from here on."""

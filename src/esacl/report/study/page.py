@@ -11,6 +11,7 @@ from urllib.parse import quote
 from esacl.config import SHORT_NAMES
 from esacl.paper import STREAMS
 from esacl.report.columns import ALL_FIGURES, Column, columns
+from esacl.report.differences import difference_sheet
 from esacl.report.figures import Drawing
 from esacl.report.groups import differing, settings_of
 from esacl.report.html import pages, write_html
@@ -35,6 +36,8 @@ class Study:
     wanted: int
     finished: int
     failures: Sequence[tuple[str, str]] = ()  # run and reason
+    stopped: Sequence[tuple[str, str]] = ()  # run and reason
+    against: str | None = None  # row that the others are compared with; None: the first dense one
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class Section:
     main: Sheet
     everything: Sheet
     seeds: Sheet
+    differences: Sheet | None  # from one of the rows
     targets: tuple[str, ...]  # id of the row of each line; empty where it has no run
     parts: tuple[Part, ...]
     rows: tuple[RowView, ...]
@@ -79,14 +83,18 @@ def render(study: Study, folder: Path) -> str:
     """The page as text, with links to the reports of those runs that are below its folder."""
     script = files("esacl.report").joinpath("templates/hover.js").read_text(encoding="utf-8")
     digest = "sha256-" + b64encode(sha256(script.encode()).digest()).decode()
-    sections = [_section(members, folder, f"s{place}") for place, members in enumerate(tables_of(study.lines), start=1)]
+    sections = [
+        _section(members, folder, f"s{place}", study.against)
+        for place, members in enumerate(tables_of(study.lines), start=1)
+    ]
     facts = [("runs finished", f"{study.finished} of {study.wanted}"), ("rows", len(study.lines))]
     facts += [("failed", len(study.failures))] if study.failures else []
+    facts += [("stopped", len(study.stopped))] if study.stopped else []
     given = {"study": study, "facts": facts, "sections": sections, "glossary": GLOSSARY}
     return pages().get_template("grid.html").render(**given, script=script, digest=digest)
 
 
-def _section(lines: Sequence[Line], folder: Path, prefix: str) -> Section:
+def _section(lines: Sequence[Line], folder: Path, prefix: str, against: str | None) -> Section:
     paper = lines[0].stream in STREAMS
     ids = {id(line): f"{prefix}-row-{place}" for place, line in enumerate(lines, start=1)}
     parts = [
@@ -97,6 +105,7 @@ def _section(lines: Sequence[Line], folder: Path, prefix: str) -> Section:
         main=sheets(lines, paper, everything=False)[0],
         everything=sheets(lines, paper)[0],
         seeds=every_seed(lines)[0],
+        differences=difference_sheet(lines, against),
         targets=tuple(ids[id(line)] if line.records else "" for line in lines),
         parts=tuple(parts),
         rows=tuple(_row(line, lines, folder, ids[id(line)]) for line in lines if line.records),

@@ -1,0 +1,75 @@
+"""Statistics over seeds: paired differences with Student's interval, and the accuracy that chance alone explains."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
+
+from scipy.special import bdtrc, stdtrit
+
+LEVEL = 0.95
+"""Confidence of an interval."""
+
+ENOUGH = 5
+"""Seeds without which no claim is said to hold, whatever its interval."""
+
+CHANCE = 0.01
+"""How often a network that guesses may be taken for one that has learnt something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Mean of paired differences, and half the width of its interval (None with a single pair)."""
+
+    mean: float
+    half: float | None
+    pairs: int
+
+    @property
+    def supported(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.half is not None and abs(self.mean) > self.half
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+        return None if self.half is None else self.mean - self.half
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        return None if self.half is None else self.mean + self.half
+
+
+def paired_difference(differences: Sequence[float]) -> Difference | None:
+    """Mean of differences of the same seeds, with the 95 % interval of Student's t; None where there is no pair.
+
+    >>> paired_difference([0.01, 0.01, 0.01])
+    Difference(mean=0.01, half=0.0, pairs=3)
+    >>> paired_difference([0.01]), paired_difference([])
+    (Difference(mean=0.01, half=None, pairs=1), None)
+    """
+    pairs = len(differences)
+    if pairs == 0:
+        return None
+    half = student_t(pairs - 1) * stdev(differences) / sqrt(pairs) if pairs > 1 else None
+    return Difference(fmean(differences), half, pairs)
+
+
+def student_t(freedom: int) -> float:
+    """How many standard errors half of a 95 % interval is, with these degrees of freedom.
+
+    >>> [round(student_t(freedom), 3) for freedom in (1, 2, 4)]
+    [12.706, 4.303, 2.776]
+    """
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
+
+
+def at_chance(accuracy: float, classes: int, examples: int) -> bool:
+    """Whether guessing among the classes has at least this accuracy in more than 1 % of cases (binomial).
+
+    >>> at_chance(0.5, 2, 2000), at_chance(0.52, 2, 2000), at_chance(0.53, 2, 2000)
+    (True, True, False)
+    """
+    right = round(accuracy * examples)
+    return right == 0 or float(bdtrc(right - 1, examples, 1 / classes)) > CHANCE
