@@ -46,7 +46,7 @@ LAYERS = [
 ]
 AXES = {"objectives", "optim", "sparsity", "selection"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-SEES_ALL_AXES = {"methods", "training", "cli"}
+SEES_ALL_AXES = {"__init__", "methods", "training", "cli"}
 MODULES = sorted(ROOT.rglob("*.py"))
 
 

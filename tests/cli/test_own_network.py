@@ -103,7 +103,7 @@ def test_a_network_wins_over_that_of_a_preset_but_not_over_another_that_was_give
 
 def test_several_processes_are_refused_before_anything_is_written(tmp_path):
     several = replace(SETTINGS, machine=replace(SETTINGS.machine, processes=2))
-    with pytest.raises(ConfigError, match="trained by one process, but 2 were asked for"):
+    with pytest.raises(ConfigError, match="in the memory of this process, but 2 processes were asked for"):
         esacl.run(several, tmp_path / "run", backbone=made(Plain))
     assert not (tmp_path / "run").exists()
 

@@ -7,6 +7,9 @@ from pytorch_optimizer import SAM
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from esacl.config import Config
+from esacl.errors import ConfigError
+from esacl.methods import resolve
 from esacl.nets import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.derpp import Derpp
@@ -176,3 +179,14 @@ def test_its_steps_are_those_of_an_independent_implementation(momentum: float, r
         torch.testing.assert_close(net.stored[name], value, rtol=1e-4, atol=1e-5, msg=name)
     started = network()
     assert all((net.stored[name] - value).norm() > 0.01 for name, value in started.stored.items())
+
+
+def test_a_direction_is_re_used_only_for_the_same_loss_on_the_same_rows() -> None:
+    assert resolve(Config("esacl"), STREAM).options["gradient"]["ascent"] == "total"
+    with pytest.raises(ConfigError, match=r"gradient\.ascent must be 'total', but 'fit' was given\. Leave"):
+        resolve(Config("esacl", options={"gradient": {"every": 3, "ascent": "fit"}}), STREAM)
+    with pytest.raises(ConfigError, match=r"but gradient\.replay = 0\.5\. Leave gradient\.replay out"):
+        resolve(Config("esacl", options={"gradient": {"every": 3, "replay": 0.5}}), STREAM)
+    apart = {"gradient": {"every": 2, "rho": 0.1}, "selection": {"keep": 0.5, "support": False}}
+    with pytest.raises(ConfigError, match=r"selection\.support and selection\.redundant differ\. Set both alike"):
+        resolve(Config("esacl", options=apart), STREAM)

@@ -10,6 +10,7 @@ from tests.cli.commands import esacl
 from tests.site.pages import DOCS, PAGES, blocks
 
 SESSIONS = {
+    "plugins.md": "<Er + Gpm>",
     "quickstart.md": "of the weights in use",
     "ideas.md": "GFLOP",
     "howto/own-data.md": "3 tasks",

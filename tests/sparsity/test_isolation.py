@@ -186,7 +186,8 @@ def test_class_il_is_refused_and_not_reported(method: str) -> None:
 def test_rehearsal_with_a_head_of_its_own_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "both", combine("both", METHODS[method], ER))
     with pytest.raises(ConfigError, match=r"Use sparsity\.head = 'shared'"):
-        trainer("both", {"objective": {"buffer": 20}})
+        trainer("both", {"objective": {"buffer": 20}, "sparsity": {"head": "own"}})
+    assert trainer("both", {"objective": {"buffer": 20}}).parts.sparsity.options.head == "shared"
     options = {**OPTIONS[method], "objective": {"buffer": 20}, "sparsity": {"head": "shared"}}
     training = trainer("both", options)
     answers = [own_logits(training, 0) for event in training.run() if isinstance(event, TaskDone)]
