@@ -15,7 +15,7 @@ help: ## list the targets
 
 demo: $(VENV)/.runtime ## train EsaCL on the embedded stream in under a minute and print where the report is
 	$(BIN)/esacl run --method esacl-der++ --stream split-digits --sparsity 0.8 --epochs 10 --buffer 50 \
-		--out runs/demo --overwrite
+		--unpruned --out runs/demo --overwrite
 
 # In the order of their names: otherwise modules of few tests, some of which are the longest, come last.
 test: $(VENV)/.dev ## run every test, on up to four cores; COVER=yes also counts which lines they run

@@ -50,7 +50,7 @@ class Results:
     footprint_bytes: Footprint
     task_classes: list[list[str]]
     versions: dict[str, str]
-    pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task
+    pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task, if measured
     measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
     remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
 

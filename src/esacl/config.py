@@ -40,6 +40,7 @@ SHORT_NAMES = {
     "logit_mask": "train.logit_mask",
     "split": "train.split",
     "scenario": "train.scenario",
+    "unpruned": "train.unpruned",
     "backbone": "net.backbone",
     "width": "net.width",
     "device": "machine.device",
@@ -110,6 +111,7 @@ class TrainConfig:
     scenario: Literal["both", "task-il", "class-il"] = option(
         "both", "task-il leaves Class-IL out; class-il refuses methods that must be told the task"
     )
+    unpruned: bool = option(False, "also evaluate each network just before it is pruned, to measure what pruning costs")
 
 
 @dataclass(frozen=True, slots=True)

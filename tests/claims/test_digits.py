@@ -17,7 +17,7 @@ ROWS = {
     "finetune": {"method": "finetune"},
     "mtl": {"method": "mtl"},
     "der++": {"method": "der++", "buffer": 50},
-    "esacl at 0.8": {**FULL, "sparsity": 0.8},
+    "esacl at 0.8": {**FULL, "sparsity": 0.8, "unpruned": True},
     "esacl at 0.9": {**FULL, "sparsity": 0.9},
     "esacl at 0.9 without the polytope": {**FULL, "sparsity": 0.9},
 }

@@ -57,15 +57,16 @@ WHOLE = [*PRUNING, "--epochs", "1", "--sparsity", "0.8", "--keep", "0.4", "--rho
 
 
 def test_the_whole_algorithm_runs_from_its_flags(tmp_path, capsys):
-    esacl("run", *WHOLE, "--set", "update.reach=0.5", "--out", tmp_path / "run")
+    esacl("run", *WHOLE, "--unpruned", "--set", "update.reach=0.5", "--out", tmp_path / "run")
     assert "esacl-der++" in capsys.readouterr().out
     text = (tmp_path / "run" / "config.toml").read_text()
-    for line in ("level = 0.8", "keep = 0.4", "rho = 0.05"):
+    for line in ("level = 0.8", "keep = 0.4", "rho = 0.05", "unpruned = true"):
         assert f"\n{line}\n" in text
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["sparsity"] == 0.8
     assert results["density"] == results["capacity"] == pytest.approx(0.2, abs=1e-4)
     assert 0 < results["flops"]["paper"] < 0.5 * results["flops"]["executed"]
+    assert len(results["pruning_drop"]["class_il"]) == 5
     assert results["task_il"] > 0.6, "two classes a task: chance is 0.5"
     assert (tmp_path / "run" / "report.html").exists()
 

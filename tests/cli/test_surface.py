@@ -42,6 +42,7 @@ SURFACE = {
         "--tasks",
         "--tensorboard",
         "--threads",
+        "--unpruned",
         "--update",
         "--width",
     ],

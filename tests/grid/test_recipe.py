@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from esacl.cli import main
+from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
 from esacl.grid.tuning import read_tuning
 from tests.grid.conftest import RECIPE
@@ -131,3 +132,14 @@ def test_every_recipe_of_the_repository_can_be_run(path):
         assert read_tuning(path).rows
     else:
         assert read_recipe(path).points
+
+
+def test_a_grid_trains_nothing_again_for_what_pruning_costs(recipe, tmp_path):
+    asked = RECIPE.replace("buffer = 10", "buffer = 10\nunpruned = true")
+    for number, (begun, later) in enumerate(((RECIPE, asked), (asked, RECIPE))):
+        texts = (begun, later, later.replace("= 0.5", "= 0.4"))
+        cell, again, other = (lay_out(read_recipe(recipe(text)), tmp_path / str(number))[0] for text in texts)
+        cell.claim()
+        cell.directory.results.write_text("{}")
+        assert again.config().train.unpruned is (later == asked)
+        assert (cell.state(), again.state(), other.state()) == ("finished", "finished", "changed")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from esacl.config import TrainConfig
 from esacl.errors import ConfigError
 from esacl.objectives.co2l import Co2l
 from esacl.objectives.exemplars import ExemplarObjective
@@ -83,13 +84,15 @@ def test_a_memory_must_have_room_for_the_classes_of_the_tasks_and_not_for_column
 
 
 def test_without_tasks_to_evaluate_stages_are_trained_to_the_same_bits_and_nothing_is_evaluated() -> None:
-    whole, unseen = trainer("esacl-er"), trainer("esacl-er")
+    asking = TrainConfig(epochs=2, batch_size=8, unpruned=True)
+    whole, unseen = trainer("esacl-er", train=asking), trainer("esacl-er", train=asking)
     unseen.stream = replace(unseen.stream, tasks=())
     assert torch.equal(unseen.stream.task_of, whole.stream.task_of)
     finish(whole)
     finish(unseen)
     for name, value in whole.net.stored.items():
         assert torch.equal(value, unseen.net.stored[name])
+    assert len(whole.unpruned) == 3
     assert unseen.unpruned == []
     assert [row.task_il for row in unseen.rows] == [(), (), ()]
     assert set(unseen.net.meter.executed_macs) == {"train"}

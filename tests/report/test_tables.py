@@ -105,6 +105,18 @@ def test_another_machine_or_data_folder_is_the_same_experiment(tmp_path):
     assert [len(group.records) for group in contest.groups] == [2]
 
 
+def test_runs_with_and_without_a_pruning_drop_are_one_experiment(tmp_path):
+    runs = []
+    for seed, measured in enumerate((None, False, True)):
+        found = results("esacl-er", seed=seed) | ({"pruning_drop": {"task_il": [0.02, 0.04]}} if measured else {})
+        settings = config(found)
+        settings["train"] |= {} if measured is None else {"unpruned": measured}
+        runs.append(load_run(write_run(tmp_path / str(measured), found, settings)))
+    (contest,) = contests(runs)
+    assert [(group.label, len(group.records)) for group in contest.groups] == [("esacl-er", 3)]
+    assert [run.pruning_drop.task_il for run in runs] == [None, None, pytest.approx(0.03)]
+
+
 def test_streams_are_kept_apart_and_seeds_in_order(tmp_path):
     order = [("a", 2), ("b", 0), ("a", 1)]
     runs = [load_run(write_run(tmp_path / f"{s}{seed}", results("er", s, seed))) for s, seed in order]

@@ -22,7 +22,7 @@ def isolated(method: str, backbone: str = "mlp", epochs: int = 2, seed: int = 0,
         method,
         {**OPTIONS[method], "sparsity": sparsity},
         net=NetConfig(backbone, 16 if backbone == "mlp" else 8),
-        train=TrainConfig(epochs=epochs, batch_size=8),
+        train=TrainConfig(epochs=epochs, batch_size=8, unpruned=True),
         seed=seed,
     )
 

@@ -1,6 +1,7 @@
 """Pruning within whole runs: what is kept stays, what is pruned is gone, and everyone sees the same network."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.reference.evaluate import accuracies
 from tests.sparsity.strategies import count, prunable
 
 GENTLE = {"update": {"reach": 0.2, "k": 0.2}}  # a task has six steps: a longer reach would end in a vertex
+ASKING = TrainConfig(epochs=2, batch_size=8, unpruned=True)
 UPDATES: dict[str, dict[str, Any]] = {
     "sgd": {"sparsity": {"polytope": False}, "update": {"lr": 0.05, "weight_decay": 0.01}},
     "frank-wolfe by layer": {"update": {**GENTLE["update"], "scope": "layer"}},
@@ -94,7 +96,7 @@ def test_the_network_is_read_out_and_judged_unpruned_then_pruned_read_out_and_ju
         "sparsity": lambda known: Noted(EsaclOptions(), known),
         "readout": lambda known: Judging(NoOptions(), known),
     }
-    finish(trainer("esacl-er", GENTLE, stream(tasks=2), replacing))
+    finish(trainer("esacl-er", GENTLE, stream(tasks=2), replacing, train=ASKING))
     stage = ["fit readout", "judge dense", "judge dense", "prune", "fit readout", "judge pruned", "judge pruned"]
     assert log == ["judge dense", "judge dense", *stage, *stage]
 
@@ -110,14 +112,14 @@ def test_accuracies_before_and_after_pruning_are_those_of_the_two_networks() -> 
             seen.append(tuple(accuracies(net.model, of, "test")[0]))
 
     replacing = {"sparsity": lambda known: Noted(EsaclOptions(level=0.9), known)}
-    training = finish(trainer("esacl-er", GENTLE, of, replacing, train=TrainConfig(epochs=6, batch_size=8)))
+    training = finish(trainer("esacl-er", GENTLE, of, replacing, train=replace(ASKING, epochs=6)))
     assert [row.task_il for row in training.unpruned] == seen[::2]
     assert [row.task_il for row in training.rows] == seen[1::2]
     assert training.unpruned != training.rows
 
 
 def test_a_method_that_does_not_prune_is_judged_once() -> None:
-    assert finish(trainer("er")).unpruned == []
+    assert finish(trainer("er", train=ASKING)).unpruned == []
 
 
 @pytest.mark.parametrize(("backbone", "width"), [("mlp", 16), ("cnn", 4)])

@@ -153,9 +153,8 @@ def test_a_pruned_network_with_new_statistics_is_far_better_than_one_with_the_ol
     after = {}
     for how in ("no", "mixed"):
         options = {"sparsity": {"level": 0.8, "recalibrate": how, "polytope": False}}
-        training = trainer(
-            "esacl-er", options, of, net=NetConfig("cnn", 8), train=TrainConfig(epochs=10, batch_size=8), seed=seed
-        )
+        train = TrainConfig(epochs=10, batch_size=8, unpruned=True)
+        training = trainer("esacl-er", options, of, net=NetConfig("cnn", 8), train=train, seed=seed)
         finish(training)
         assert training.unpruned[0].task_il[0] > 0.9
         after[how] = training.rows[0].task_il[0]

@@ -199,7 +199,7 @@ def test_what_the_network_knew_before_it_was_pruned_is_told_of_strategies_that_p
     training = trainer(
         "finetune",
         replacing={"sparsity": lambda known: Forgets(DenseOptions(), known)},
-        train=TrainConfig(epochs=4, batch_size=8),
+        train=TrainConfig(epochs=4, batch_size=8, unpruned=True),
     )
     finish(training)
     assert [row.task_il for row in training.rows] == [(0.5, 0.5, 0.5)] * 3  # the first of two equal logits, always

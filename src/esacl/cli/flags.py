@@ -35,11 +35,12 @@ _SETTINGS: dict[str, Any] = {
 
 
 def setting(path: str, group: Group, name: str | None = None) -> Parameter:
-    """The flag of the setting `part.key`."""
+    """The flag of the setting `part.key`; that of a switch turns it on."""
     part, key = path.split(".")
     default, text, _ = helps(_SETTINGS[part])[key]
     shown = "" if default is None else f" [default: {str(default).lower() if isinstance(default, bool) else default}]"
-    return Parameter(name=name, help=f"{text}{shown}", group=group)
+    negative = "" if isinstance(default, bool) else None
+    return Parameter(name=name, help=f"{text}{shown}", group=group, negative=negative)
 
 
 def described(text: str, group: Group, **more: Any) -> Parameter:

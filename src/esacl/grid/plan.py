@@ -18,6 +18,9 @@ State = Literal["new", "begun", "changed", "stopped", "finished"]
 ENDED: tuple[State, ...] = ("finished", "stopped")
 """States of runs that are not trained any further."""
 
+ASIDE = {"train.unpruned"}
+"""Settings that add a figure to a run and change no other: a run is not trained again for them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
@@ -46,8 +49,9 @@ class Cell:
         return self.path.with_name(f"{self.seed}.{ending}")
 
     def wish(self) -> str:
-        """What the recipe asks for."""
-        return json.dumps({**self.point.settings, "seed": self.seed}, indent=1, sort_keys=True, default=str) + "\n"
+        """What the recipe asks for, as far as it makes the run another one."""
+        settings = {name: value for name, value in self.point.settings.items() if name not in ASIDE}
+        return json.dumps({**settings, "seed": self.seed}, indent=1, sort_keys=True, default=str) + "\n"
 
     def state(self) -> State:
         """How far it is; changed: it was asked for with other settings."""

@@ -8,8 +8,15 @@ from typing import Any
 from esacl.report.record import RunRecord
 from esacl.report.units import clean
 
-# Where a run computes and finds its data does not make it another experiment.
-_NOT_A_SETTING = {"seed", "machine.device", "machine.threads", "machine.processes", "stream.data_dir"}
+# Where a run computes and finds its data, and what else it measures, does not make it another experiment.
+_NOT_A_SETTING = {
+    "seed",
+    "machine.device",
+    "machine.threads",
+    "machine.processes",
+    "stream.data_dir",
+    "train.unpruned",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class RunRecord:
     density: float
     capacity: float
     measured_capacity: float | None  # None where the run did not record it
-    pruning_drop: Scores  # mean over the stages; None where nothing is pruned
+    pruning_drop: Scores  # mean over the stages; None where nothing is pruned or the drop was not measured
     flops: Flops
     seconds: Seconds
     peak_memory_bytes: float | None

@@ -81,6 +81,8 @@ def _forward_transfer(trainer: Trainer, rows: Rows, untrained: Sequence[float] |
 
 
 def _pruning_drop(trainer: Trainer, after: Mapping[str, Rows]) -> dict[str, list[float]]:
-    """What one-shot pruning cost, where there was any."""
+    """What one-shot pruning cost, where it was measured after every stage."""
+    if len(trainer.unpruned) < len(trainer.rows):
+        return {}
     before = {name: [asdict(row)[name] for row in trainer.unpruned] for name in after}
-    return {name: pruning_drops(before[name], rows) for name, rows in after.items() if rows and before[name]}
+    return {name: pruning_drops(before[name], rows) for name, rows in after.items() if rows}

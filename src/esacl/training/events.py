@@ -50,7 +50,7 @@ class Pruned:
 
     task: int
     density: float  # share of the prunable weights in use from now on
-    before: Accuracies | None  # before that, where anything is evaluated
+    before: Accuracies | None  # before that, where `train.unpruned` asks for it
 
 
 @dataclass(frozen=True, slots=True)

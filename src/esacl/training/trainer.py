@@ -1,6 +1,7 @@
 """The loop: tasks, phases, epochs, steps. It yields events, writes nothing, and can be stopped anywhere."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from time import perf_counter
@@ -12,7 +13,7 @@ from esacl.errors import Diverged
 from esacl.nets.network import Network
 from esacl.nets.partition import overall_density
 from esacl.sparsity.base import Phase
-from esacl.streams.base import Stream, Task
+from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.loading import Loader
 from esacl.training.evaluate import Accuracies, evaluate
 from esacl.training.events import EpochDone, Event, Pruned, StepDone, TaskDone, TaskStarted
@@ -43,7 +44,7 @@ class Trainer:
         self.position = Position()
         self.untrained: Accuracies | None = None  # what the network knows before it has seen anything
         self.rows: list[Accuracies] = []  # after each stage
-        self.unpruned: list[Accuracies] = []  # after each stage, before it was pruned
+        self.unpruned: list[Accuracies] = []  # after each stage, before it was pruned, if asked for
         self.paper_macs = 0.0
         self.samples = 0  # examples trained on so far
         self.seconds = {"train": 0.0, "evaluate": 0.0, "data": 0.0}
@@ -86,15 +87,11 @@ class Trainer:
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.remembered()
-        if parts.sparsity.prunes and self.stream.tasks:
-            with net.meter.account("evaluate"):  # the same treatment as after pruning, which takes them anew
-                parts.sparsity.recalibrate(net, stage, remembered)
-                parts.readout.fit(net, stage, remembered)
-            self.unpruned.append(self._evaluate())
+        before = self._evaluate_unpruned(stage, remembered)
         parts.sparsity.end_task(net, stage, remembered)
         density = self._update_density()
         if parts.sparsity.prunes:
-            yield Pruned(stage.index, density, self.unpruned[-1] if self.unpruned else None)
+            yield Pruned(stage.index, density, before)
         parts.constraint.end_task(net, stage)
         parts.objective.end_task(net, stage)
         parts.readout.fit(net, stage, parts.objective.remembered())
@@ -168,6 +165,25 @@ class Trainer:
         layers = {name.removesuffix(".weight"): share for name, share in density.items()}
         self.net.meter.set_density(layers, self.parts.sparsity.dense_gradients)
         return overall_density(density, {name: self.net.stored[name].numel() for name in density})
+
+    def _evaluate_unpruned(self, stage: Task, remembered: Examples | None) -> Accuracies | None:
+        """What the network that is about to be pruned knows, if asked for; nothing else is changed by it.
+
+        It is recalibrated and read out as the pruned one will be: else the difference would not be pruning's alone.
+        """
+        net, parts = self.net, self.parts
+        if not (self.config.unpruned and parts.sparsity.prunes and self.stream.tasks):
+            return None
+        began, counted = perf_counter(), self.seconds["evaluate"]
+        model, readout = deepcopy(net.model.state_dict()), deepcopy(parts.readout.state_dict())
+        with net.meter.account("evaluate"):
+            parts.sparsity.recalibrate(net, stage, remembered)
+            parts.readout.fit(net, stage, remembered)
+        self.unpruned.append(self._evaluate())
+        net.model.load_state_dict(model)
+        parts.readout.load_state_dict(readout)
+        self.seconds["evaluate"] = counted + perf_counter() - began
+        return self.unpruned[-1]
 
     def _evaluate(self) -> Accuracies:
         began = perf_counter()
