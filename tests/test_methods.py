@@ -269,7 +269,8 @@ def test_an_option_of_a_part_that_is_switched_off_is_refused_with_the_switch(
     with pytest.raises(ConfigError) as error:
         resolve(Config("esacl-er", options=given), STREAM)
     assert str(error.value) == (
-        f"method 'esacl-er' has no use for {named} = 2 while sparsity.{switch} = false. Leave one of the two out."
+        f"method 'esacl-er' has no use for {named} = 2 while sparsity.{switch} = false. Leave it out, or "
+        f"set sparsity.{switch} = true."
     )
 
 

@@ -9,6 +9,7 @@ PAPER: dict[str, Any] = {
     "net": {"backbone": "resnet18"},
     "objective": {"buffer": 500},
     "gradient": {"ascent": "total"},
+    "sparsity": {"form": "freeze"},
     "update": {
         "radius_scale": "absolute",
         "momentum_mode": "accumulate",

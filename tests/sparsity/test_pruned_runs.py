@@ -125,7 +125,7 @@ def test_a_method_that_does_not_prune_is_judged_once() -> None:
 @pytest.mark.parametrize(("backbone", "width"), [("mlp", 16), ("cnn", 4)])
 def test_what_is_evaluated_saved_and_reported_is_the_pruned_network(tmp_path: Path, backbone: str, width: int) -> None:
     of = stream()
-    options = {**GENTLE, "sparsity": {"level": 0.7}, "objective": {"buffer": 20}}
+    options = {**GENTLE, "sparsity": {"level": 0.7, "form": "freeze"}, "objective": {"buffer": 20}}
     settings = config("esacl-der++", options, net=NetConfig(backbone, width), train=TrainConfig(epochs=2, batch_size=8))
     results = esacl.run(settings, tmp_path / "run", stream=of)
     saved = load_file(tmp_path / "run" / "model.safetensors")

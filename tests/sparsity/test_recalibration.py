@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from esacl.config import NetConfig, TrainConfig
+from esacl.config import Config, NetConfig, TrainConfig
+from esacl.methods import resolve
 from esacl.nets import Network
 from esacl.sparsity import base
 from esacl.sparsity.base import Dense, DenseOptions, SparsityStrategy
-from esacl.sparsity.esacl import Esacl, EsaclOptions
+from esacl.sparsity.esacl import Esacl
 from esacl.streams.base import Examples, Task
 from tests.builders import context, finish, network, same, stream, trainer
 from tests.sparsity.strategies import images, task
@@ -131,9 +132,11 @@ def test_without_recalibration_statistics_stay() -> None:
         assert same(dict(net.model.named_buffers()), before) is not moves
 
 
-def test_dense_training_keeps_its_statistics_and_pruning_takes_new_ones_unless_told_otherwise() -> None:
+@pytest.mark.parametrize(("form", "takes"), [("freeze", "mixed"), ("cycle", "no")])
+def test_only_the_form_that_freezes_takes_new_statistics_by_default(form: str, takes: str) -> None:
     assert DenseOptions().recalibrate == "no"
-    assert EsaclOptions().recalibrate == "memory"
+    run = resolve(Config("esacl-er", options={"sparsity": {"form": form}}), stream())
+    assert run.options["sparsity"]["recalibrate"] == takes
 
 
 def test_statistics_are_those_of_the_pruned_network() -> None:

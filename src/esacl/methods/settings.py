@@ -64,6 +64,10 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     options = check_settings(config, chosen)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape, own)
     net = traits_of(backbone, width, stream.shape, own)
+    _fill(options["sparsity"], chosen.part("sparsity").defaults(net, options["sparsity"]))
+    left = chosen.switched(options)  # without the parts that the form for this network has no use for
+    options |= {slot: _parse_options(config, left, slot) for slot in chosen.parts.keys() - left.parts.keys()}
+    chosen = left
     for slot, values in options.items():
         _fill(values, chosen.part(slot).defaults(net, values))
     return replace(
@@ -81,7 +85,7 @@ def _fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:
 
 def build_parts(config: Config, context: Context, chosen: Method | None = None) -> Parts:
     """The parts of a resolved run."""
-    chosen = compose(config) if chosen is None else chosen
+    chosen = (compose(config) if chosen is None else chosen).switched(config.options)
     built: dict[str, Any] = {}
     for slot in SLOTS:
         part = chosen.part(slot)
@@ -109,7 +113,7 @@ def _no_use(chosen: Method, slot: str, key: str) -> str:
     parts = [name for name, part in PARTS[slot].items() if key in {f.name for f in fields(part.Options)}]
     switch = next((path for path, part in chosen.switches.items() if part == slot), None)
     if parts and slot not in chosen.parts and switch is not None:
-        return f" while {switch} = false. Leave one of the two out."
+        return f" while {switch} = false. Leave it out, or set {switch} = true."
     users = sorted(other for other, row in METHODS.items() if key in row.options(slot))
     if users:
         choice = f" Parts that do: {' or '.join(f'--{slot} {name}' for name in parts)}." if slot in CHOSEN else ""

@@ -47,7 +47,7 @@ class PolytopeUpdate(UpdateRule):
 
     Options: ClassVar[type[Any]] = PolytopeOptions
     leaves_frozen = True
-    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.03, plain=0.01)
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.1, plain=0.01)
     shares: ClassVar[ByNorm] = ByNorm(batchnorm=0.01, plain=0.05)
     radii: ClassVar[ByNorm] = ByNorm(batchnorm=2.0, plain=0.35)
     reach: ClassVar[float] = 8.0
@@ -99,7 +99,7 @@ class PolytopeUpdate(UpdateRule):
             radius=options.radius,
             radius_scale=options.radius_scale,
             scope=options.scope,
-            momentum=options.momentum,
+            momentum=self.momentum,
             momentum_mode=options.momentum_mode,
             rescale=options.rescale,
             pull=options.pull,

@@ -16,10 +16,10 @@ from esacl.types import Params
 
 @dataclass(frozen=True, slots=True)
 class SgdOptions:
-    """Settings of SGD. The default of the learning rate depends on the network."""
+    """Settings of SGD. The defaults of learning rate and momentum depend on the network."""
 
     lr: float | None = option(None, "learning rate (default: by network)", low=0, high=1_000_000)
-    momentum: float = option(0.9, "momentum", low=0, high=0.999)
+    momentum: float | None = option(None, "momentum (default: 0 with BatchNorm, 0.9 without)", low=0, high=0.999)
     weight_decay: float = option(0.0, "weight decay", low=0, high=1_000_000)
     schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
 
@@ -29,12 +29,18 @@ class UpdateRule(Part):
 
     Options: ClassVar[type[Any]] = SgdOptions
     leaves_frozen: ClassVar[bool] = False  # whether its optimiser by itself leaves frozen coordinates as they are
-    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.03, plain=0.03)
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.15, plain=0.03)
+    momenta: ClassVar[ByNorm] = ByNorm(batchnorm=0.0, plain=0.9)
 
     @classmethod
     def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The learning rate for a network (see docs/decisions.md)."""
-        return {"lr": cls.rates.suited(net)}
+        """Learning rate and momentum for a network (see docs/decisions.md)."""
+        return {"lr": cls.rates.suited(net), "momentum": cls.momenta.suited(net)}
+
+    @property
+    def momentum(self) -> float:
+        """That of SGD; without a network to suit, that of one without BatchNorm."""
+        return self.momenta.plain if self.options.momentum is None else float(self.options.momentum)
 
     @property
     def remedy(self) -> str:
@@ -46,7 +52,7 @@ class UpdateRule(Part):
         return torch.optim.SGD(
             [*net.stored.values(), *net.extra.values()],
             lr=self.options.lr,
-            momentum=self.options.momentum,
+            momentum=self.momentum,
             weight_decay=self.options.weight_decay,
             foreach=True,
         )

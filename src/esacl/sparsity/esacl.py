@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import ceil, exp
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -16,6 +17,7 @@ from esacl.sparsity.expansion import expand
 from esacl.sparsity.masks import packed, unpacked
 from esacl.sparsity.quotas import kept_after
 from esacl.streams.base import Examples, Task
+from esacl.streams.loading import cuts
 from esacl.types import Params, State
 
 
@@ -24,32 +26,72 @@ class EsaclOptions(DenseOptions):
     """Settings of pruning. `sharpness` and `polytope` choose the gradient and update rules (see `methods/`)."""
 
     level: float = option(0.8, "share of the prunable weights that are zero after the last task", low=0, high=0.9999)
-    quota: Literal["even", "geometric", "literal"] = option("even", "how the tasks share the weights that are kept")
+    form: Literal["freeze", "cycle"] | None = option(
+        None,
+        "freeze: kept weights never move again (Algorithm 1); cycle: all weights learn in every task, and the memory "
+        "protects earlier ones (default: cycle with BatchNorm and a memory, else freeze)",
+    )
+    quota: Literal["even", "geometric", "literal"] | None = option(
+        None, "freeze: how the tasks share what is kept; cycle: what is zero (default: even; cycle: geometric)"
+    )
     ratio: float = option(0.5, "geometric quota: share of what is left that a task takes", low=0.001, high=0.999)
+    start: float = option(
+        0.4, "cycle: share of a task's epochs before the smallest weights are pulled to zero", low=0, high=0.99
+    )
+    pull: float = option(6.0, "cycle: the pull shrinks these weights by a factor of e^pull", low=0.1, high=50)
     scope: Literal["global", "adaptive", "layer"] | None = option(
         None, "magnitudes compete over all layers; relative to their layer; or within it (default: by network)"
     )
     expand: Literal["kaiming", "zero"] = option("kaiming", "how free weights start into the next task")
-    recalibrate: Literal["no", "mixed", "memory"] = option(
-        "memory", "BatchNorm statistics anew after pruning: from the task's images and the memory, or the memory alone"
+    recalibrate: Literal["no", "mixed", "memory"] | None = option(
+        None, "BatchNorm statistics anew after pruning, from these images (default: mixed; cycle: no)"
     )
     sharpness: bool = option(True, "the sharpness-aware gradient rule; false: the plain one (w/o SA)")
-    polytope: bool = option(True, "the Frank-Wolfe update rule; false: SGD (w/o SP)")
+    polytope: bool | None = option(None, "the Frank-Wolfe update rule; false: SGD (default: true; cycle: false)")
 
 
 class Esacl(SparsityStrategy):
-    """One-shot magnitude pruning without retraining; kept weights never move again.
+    """One-shot magnitude pruning without retraining, at the end of every task, in one of two forms.
 
-    Deviation: a task keeps its quota of the weights, not (1 − s) of all of them (docs/decisions.md).
+    freeze: kept weights never move again and the others start anew: Algorithm 1. Deviation: a task keeps its quota of
+    the weights, not (1 − s) of all of them (docs/decisions.md).
+
+    cycle: all weights learn in every task. In its last epochs the smallest ones are pulled to zero, w ← (1 − η) w
+    after each step, so that pruning them changes nothing; in the next task they start from zero. Deviation: nothing is
+    frozen, and SGD takes the place of Frank-Wolfe.
     """
 
     Options: ClassVar[type[Any]] = EsaclOptions
     prunes = True
 
     @classmethod
+    def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Without a memory only frozen weights remember."""
+        return {} if "buffer" in options["objective"] else {"form": "freeze"}
+
+    @classmethod
     def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
-        """How layers compete: without BatchNorm the magnitudes of their weights are comparable."""
-        return {"scope": "adaptive" if net.batchnorm else "global"}
+        """The form, and what belongs to it (docs/decisions.md). Without BatchNorm magnitudes of layers compare."""
+        form = options["form"] or ("cycle" if net.batchnorm and options["polytope"] is None else "freeze")
+        freezes = form == "freeze"
+        return {
+            "form": form,
+            "quota": "even" if freezes else "geometric",
+            "recalibrate": "mixed" if freezes else "no",
+            "polytope": freezes,
+            "scope": "adaptive" if net.batchnorm else "global",
+        }
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """A form that the update rule does not fit."""
+        own = options["sparsity"]
+        if own["form"] == "cycle" and own["polytope"]:
+            return (
+                "sparsity.form = 'cycle' trains by SGD and pulls weights to zero by itself, but sparsity.polytope = "
+                "true was given. Leave it out, or use sparsity.form = 'freeze'."
+            )
+        return None
 
     @property
     def target(self) -> float:
@@ -62,35 +104,59 @@ class Esacl(SparsityStrategy):
             name: torch.zeros_like(net.stored[name], dtype=torch.bool) for name in net.partition.needed()
         }
         self._any = False
+        self.task = 0
+        self.steps = 1  # of an epoch
+        self._shrinks: Params = {}  # cycle: what each weight is multiplied by after a step; nothing before the pull
+
+    @property
+    def freezes(self) -> bool:
+        """Whether kept weights never move again."""
+        return bool(self.options.form != "cycle")
 
     def frozen(self) -> Params:
         """What earlier tasks kept."""
-        return self.kept if self._any else {}
+        return self.kept if self._any and self.freezes else {}
 
     def constrained(self) -> Collection[str]:
-        """Layers with something kept."""
-        return self.kept.keys() if self._any else ()
+        """Layers with something kept, or with something to pull."""
+        return (self.kept.keys() if self._any else ()) if self.freezes else self._shrinks.keys()
 
     def constrain(self, name: str, before: Tensor, after: Tensor) -> Tensor:
-        """Kept weights stay, bit for bit."""
-        return torch.where(self.kept[name], before, after)
+        """Kept weights stay, bit for bit; or the smallest ones shrink."""
+        return torch.where(self.kept[name], before, after) if self.freezes else after * self._shrinks[name]
 
     @torch.no_grad()
     def begin_task(self, net: Network, task: Task) -> None:
-        """Expand: free weights start anew."""
-        if task.index == 0:
+        """Expand: free weights start anew, or learn on from zero."""
+        self.task, self.steps = task.index, len(cuts(len(task.train), self.context.batch_size)) + 1
+        if task.index > 0 and self.freezes:
+            free = {name: ~kept for name, kept in self.kept.items()}
+            expand(net.stored, free, self.options.expand, self.context.seed, task.index)
+
+    @torch.no_grad()
+    def begin_epoch(self, net: Network, epoch: int) -> None:
+        """Choose anew, towards the end of a task, which weights are pulled to zero: those that pruning would take."""
+        first = ceil(self.options.start * self.context.epochs - 1e-9)
+        self._shrinks = {}
+        if self.freezes or epoch < first:
             return
-        free = {name: ~kept for name, kept in self.kept.items()}
-        expand(net.stored, free, self.options.expand, self.context.seed, task.index)
+        factor = exp(-self.options.pull / (self.steps * (self.context.epochs - first)))
+        sizes = {name: net.stored[name].abs() for name in self.kept}
+        for name, chosen in self._chosen(sizes, self.task).items():
+            self._shrinks[name] = torch.where(chosen, 1.0, factor)
 
     @torch.no_grad()
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
-        """Prune, freeze, recalibrate."""
+        """Prune, freeze or not, recalibrate."""
+        if not self.freezes:
+            for kept in self.kept.values():
+                kept.zero_()
         free = {name: net.stored[name].abs().masked_fill_(kept, 0.0) for name, kept in self.kept.items()}
         for name, chosen in self._chosen(free, task.index).items():
             self.kept[name] |= chosen & (free[name] > 0)  # a zero is not worth a place
             net.stored[name].masked_fill_(~self.kept[name], 0.0)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
+        self._shrinks = {}
         self.recalibrate(net, task, remembered)
 
     def _chosen(self, sizes: Params, task: int) -> Params:
@@ -104,10 +170,15 @@ class Esacl(SparsityStrategy):
         return {name: mask.to(sizes[name].device) for name, mask in zip(sizes, masks)}
 
     def _quota(self, names: list[str], task: int) -> int:
-        """How many weights of these layers a task may add to what is kept."""
+        """How many weights of these layers a task may add to what is kept; or keep, where nothing is frozen."""
         total = sum(self.kept[name].numel() for name in names)
         budget = round((1 - self.options.level) * total)
-        allowed = kept_after(self.options.quota, budget, task, self.context.tasks, self.options.ratio)
+        if not self.freezes:
+            zeros = kept_after(
+                self.options.quota or "geometric", total - budget, task, self.context.tasks, self.options.ratio
+            )
+            return total - zeros
+        allowed = kept_after(self.options.quota or "even", budget, task, self.context.tasks, self.options.ratio)
         return allowed - sum(int(self.kept[name].sum()) for name in names)
 
     def masks(self, net: Network) -> list[Params]:
@@ -116,13 +187,14 @@ class Esacl(SparsityStrategy):
 
     def state_dict(self) -> State:
         """What is kept."""
-        return {"kept": packed(self.kept)}
+        return {"kept": packed(self.kept), "task": self.task, "steps": self.steps}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
         for name, mask in unpacked(state["kept"], self.kept).items():
             self.kept[name].copy_(mask)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
+        self.task, self.steps = state["task"], state["steps"]
 
 
 def adaptive_scores(sizes: Tensor) -> Tensor:

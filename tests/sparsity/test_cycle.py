@@ -1,0 +1,116 @@
+from copy import deepcopy
+from math import exp
+
+import pytest
+import torch
+
+from esacl.config import Config, NetConfig, TrainConfig
+from esacl.errors import ConfigError
+from esacl.methods import build_parts, resolve
+from esacl.nets import Network
+from esacl.optim.polytope_update import PolytopeUpdate
+from esacl.optim.update import UpdateRule
+from esacl.sparsity.esacl import Esacl, EsaclOptions
+from tests.builders import context, finish, network, stream, trainer
+
+STREAM = stream()
+
+
+def strategy(start: float, pull: float) -> tuple[Esacl, Network]:
+    net = network("cnn", 4)
+    options = EsaclOptions(level=0.8, form="cycle", scope="global", recalibrate="no", start=start, pull=pull)
+    part = Esacl(options, context(STREAM, epochs=4))
+    part.attach(net)
+    return part, net
+
+
+@pytest.mark.parametrize(
+    ("backbone", "method", "given", "form", "update"),
+    [
+        ("mlp", "esacl-er", {}, "freeze", PolytopeUpdate),
+        ("cnn", "esacl-er", {}, "cycle", UpdateRule),
+        ("cnn", "esacl", {}, "freeze", PolytopeUpdate),
+        ("cnn", "esacl-ewc", {}, "freeze", PolytopeUpdate),
+        ("cnn", "esacl-er", {"polytope": False}, "freeze", UpdateRule),
+        ("cnn", "esacl-er", {"form": "freeze"}, "freeze", PolytopeUpdate),
+        ("mlp", "esacl-er", {"form": "cycle"}, "cycle", UpdateRule),
+    ],
+)
+def test_the_form_follows_the_network_the_memory_and_what_is_given(
+    backbone: str, method: str, given: dict[str, object], form: str, update: type
+) -> None:
+    config = Config(method, net=NetConfig(backbone, 4), options={"sparsity": given} if given else {})
+    run = resolve(config, STREAM)
+    assert run.options["sparsity"]["form"] == form
+    assert type(build_parts(run, context(STREAM)).update) is update
+    assert resolve(run, STREAM) == run
+
+
+def test_settings_of_frank_wolfe_are_refused_where_nothing_uses_them() -> None:
+    config = Config("esacl-er", net=NetConfig("cnn", 4), options={"update": {"radius": 2.0}})
+    with pytest.raises(ConfigError, match=r"no use for update\.radius = 2\.0 while sparsity\.polytope = false\. Leave"):
+        resolve(config, STREAM)
+    both = Config("esacl-er", options={"sparsity": {"form": "cycle", "polytope": True}})
+    with pytest.raises(ConfigError, match=r"trains by SGD .* Leave it out, or use sparsity\.form = 'freeze'"):
+        resolve(both, STREAM)
+
+
+def test_the_smallest_weights_shrink_after_each_step_and_the_others_stay() -> None:
+    part, net = strategy(start=0.5, pull=3.0)
+    part.begin_task(net, STREAM.tasks[0])
+    part.begin_epoch(net, 1)
+    assert not part.constrained(), "nothing before the pull starts"
+    part.begin_epoch(net, 2)
+    every = torch.cat([net.stored[name].flatten() for name in part.kept])
+    zeros = round(0.5 * round(0.8 * len(every)))  # geometric: half of what is to go, after the first of three tasks
+    bound = every.abs().sort().values[zeros]
+    factor = exp(-3.0 / (2 * 3))  # two epochs of three steps are left
+    for name in part.constrained():
+        value = net.stored[name].detach()
+        expected = torch.where(value.abs() >= bound, value, value * factor)
+        torch.testing.assert_close(part.constrain(name, value, value), expected)
+
+
+def test_all_weights_learn_in_every_task_and_zeros_grow_to_the_level() -> None:
+    training = trainer("esacl-er", {"sparsity": {"level": 0.8}}, net=NetConfig("cnn", 8), train=TrainConfig(epochs=4))
+    part = training.parts.sparsity
+    shares, before = [], {}
+    for event in training.run():
+        if type(event).__name__ == "TaskDone":
+            weights = torch.cat([training.net.stored[name].detach().flatten() for name in part.kept])  # type: ignore[attr-defined]
+            shares.append((weights == 0).float().mean().item())
+            if before:
+                moved = (weights != before["weights"]) & (before["weights"] != 0) & (weights != 0)
+                assert moved.any(), "what an earlier task kept goes on learning"
+            before = {"weights": weights.clone()}
+    assert shares == pytest.approx([0.4, 0.6, 0.8], abs=0.005)
+    assert part.frozen() == {}
+
+
+def test_pruning_changes_little_after_the_pull_and_much_without_it() -> None:
+    drops = {}
+    for start, pull in ((0.4, 10.0), (0.99, 0.1)):
+        options = {"sparsity": {"level": 0.9, "ratio": 0.99, "start": start, "pull": pull}}
+        training = trainer("esacl-er", options, net=NetConfig("cnn", 8), train=TrainConfig(epochs=10))
+        net, part = training.net, training.parts.sparsity
+        events = training.run()
+        for event in events:
+            if type(event).__name__ == "EpochDone" and event.epoch == 9:  # type: ignore[union-attr]
+                break
+        unpruned = torch.cat([net.stored[name].detach().flatten() for name in part.kept]).clone()  # type: ignore[attr-defined]
+        next(events)
+        pruned = torch.cat([net.stored[name].detach().flatten() for name in part.kept])  # type: ignore[attr-defined]
+        drops[pull] = ((pruned - unpruned).norm() / unpruned.norm()).item()
+    assert drops[10.0] < 0.05 < 0.2 < drops[0.1]
+
+
+def test_a_cycle_goes_on_from_its_saved_state() -> None:
+    whole = trainer("esacl-er", {}, net=NetConfig("cnn", 4), train=TrainConfig(epochs=3))
+    epochs = (event for event in whole.run() if type(event).__name__ == "EpochDone")
+    saved = [deepcopy(whole.state_dict()) for _ in epochs]
+    for state in saved:
+        again = trainer("esacl-er", {}, net=NetConfig("cnn", 4), train=TrainConfig(epochs=3), seed=0)
+        again.load_state_dict(deepcopy(state))
+        finish(again)
+        for name, value in whole.net.stored.items():
+            assert torch.equal(again.net.stored[name], value), name
