@@ -58,6 +58,15 @@ class Masks:
         self.slopes = [0.0] * len(self.slopes)
 
 
+def masked_step(
+    weights: Sequence[float], gradients: Sequence[float], live: Sequence[bool], moving: Sequence[bool], rate: float
+) -> list[float]:
+    """A step of plain SGD along gradients that are 0 where nothing may move; weights that are not live are 0."""
+    masked = [slope if moves else 0.0 for slope, moves in zip(gradients, moving)]
+    stepped = [weight - rate * slope for weight, slope in zip(weights, masked)]
+    return [value if lives else 0.0 for value, lives in zip(stepped, live)]
+
+
 class Answers:
     """Right and wrong answers of each example since examples were last removed, and the last one before that."""
 

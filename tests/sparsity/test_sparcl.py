@@ -162,9 +162,10 @@ def test_no_level_empties_a_network_that_has_something_left(rule: str, level: fl
         assert count(strategy.live) == goal
 
 
-def test_the_codes_rule_masks_the_3x3_convolutions_of_blocks_and_leaves_the_rest_dense() -> None:
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_either_rule_masks_the_3x3_convolutions_of_blocks_alone(rule: str) -> None:
     net = network("resnet10", 4, (3, 16, 16))
-    strategy = masked(net, level=0.9, rule="code")
+    strategy = masked(net, level=0.9, rule=rule)
     names = block_convolutions(net)
     assert set(names) == {name for name in net.partition.prunable if ".conv1." in name or ".conv2." in name}
     assert len(names) == 8
@@ -174,14 +175,23 @@ def test_the_codes_rule_masks_the_3x3_convolutions_of_blocks_and_leaves_the_rest
     masks = {name: strategy.live[name] for name in names}
     assert count(masks) == round(0.1 * sum(mask.numel() for mask in masks.values()))
     assert set(strategy.constrained()) == set(names)
-    everywhere = masked(network("resnet10", 4, (3, 16, 16)), level=0.9)
-    assert all(abs(share - 0.1) < 0.02 for share in everywhere.density(net).values())
+
+
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_all_prunable_layers_are_masked_where_that_is_asked_for(rule: str) -> None:
+    net = network("resnet10", 4, (3, 16, 16))
+    strategy = masked(net, level=0.9, rule=rule, layers="all")
+    assert set(strategy.constrained()) == set(net.partition.prunable)
+    assert count(strategy.live) == round(0.1 * sum(live.numel() for live in strategy.live.values()))
+    assert all(abs(share - 0.1) < 0.02 for share in strategy.density(net).values())
 
 
 def test_a_network_without_blocks_is_masked_everywhere_by_either_rule() -> None:
     for backbone in ("mlp", "cnn"):
-        masks = [masked(network(backbone, 8), rule=rule).live for rule in ("paper", "code")]
-        assert places(masks[0]) == places(masks[1])
+        net = network(backbone, 8)
+        strategies = [masked(net, rule=rule) for rule in ("paper", "code")]
+        assert places(strategies[0].live) == places(strategies[1].live)
+        assert all(set(strategy.constrained()) == set(net.partition.prunable) for strategy in strategies)
 
 
 def test_weights_that_will_grow_in_the_first_step_are_charged_for_the_whole_epoch() -> None:
@@ -235,6 +245,7 @@ def test_it_continues_from_a_saved_state_with_the_same_masks() -> None:
         ("level", 1.0),
         ("level", -0.1),
         ("rule", "both"),
+        ("layers", "some"),
         ("grow", "all"),
         ("adjust", 1.5),
         ("interval", 0),

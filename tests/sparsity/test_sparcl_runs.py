@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -10,14 +10,16 @@ from torch import Tensor
 
 from esacl.config import NetConfig, TrainConfig
 from esacl.optim.update import SgdOptions
+from esacl.runner.figures import figures
 from esacl.selection.base import KeepAll
 from esacl.selection.removal import Removal
 from esacl.sparsity.sparcl import Sparcl, SparclOptions
 from esacl.training.events import EpochDone, StepDone, TaskDone
 from esacl.training.trainer import Trainer
 from esacl.types import Params
-from tests.builders import context, finish, network, same, stream, trainer
+from tests.builders import config, context, finish, network, same, stream, trainer
 from tests.conformance.toys import Adam
+from tests.reference.sparcl import masked_step
 from tests.resuming import assert_resumes
 from tests.sparsity.strategies import count, prunable
 
@@ -77,14 +79,25 @@ def test_the_density_is_the_target_exactly_at_the_end_of_every_task(
     assert max(seen) > round((1 - level) * size), "it had more room while it learnt"
 
 
-def test_of_a_residual_network_the_codes_rule_keeps_the_target_in_the_blocks() -> None:
-    options = {"sparsity": {"rule": "code", "level": 0.9}}
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_blocks_have_the_target_and_stem_and_shortcuts_are_dense(rule: str) -> None:
+    options = {"sparsity": {"rule": rule, "level": 0.9}}
     of = stream(tasks=2, shape=(3, 16, 16))
     training = finish(trainer("sparcl-er", options, of, net=NetConfig("resnet10", 4)))
-    masks = {name: training.parts.sparsity.masks(training.net)[0][name] for name in strategy_of(training).constrained()}
-    assert count(masks) == round(0.1 * sum(mask.numel() for mask in masks.values()))
-    stem = training.net.stored["backbone.stem.weight"]
-    assert (stem != 0).all()
+    strategy, net = strategy_of(training), training.net
+    masks = {name: strategy.masks(net)[0][name] for name in strategy.constrained()}
+    sizes = {name: net.stored[name].numel() for name in net.partition.prunable}
+    masked = sum(mask.numel() for mask in masks.values())
+    assert count(masks) == round(0.1 * masked)
+    dense = sizes.keys() - masks.keys()
+    assert {"backbone.stem.weight"} < dense, "stem and shortcuts"
+    assert all((net.stored[name] != 0).all() for name in dense)
+
+    found = figures(training, config("sparcl-er", options), seconds=1.0, peak_memory=1)
+    whole = sum(sizes.values())
+    assert found.sparsity == 0.9, "of the masked layers"
+    assert found.density == pytest.approx((whole - masked + count(masks)) / whole)
+    assert found.capacity == found.density > 0.1
 
 
 @pytest.mark.parametrize("refresh", [1, 2, 5])
@@ -118,6 +131,32 @@ def test_only_weights_with_large_gradients_move_until_they_are_chosen_anew(refre
     first = [same(one, other) for one, other in pairwise(chosen)][:2]  # within the first epoch of three steps
     assert first == {1: [False, False], 2: [True, False], 5: [True, True]}[refresh]
     assert steps == len(chosen)
+
+
+def test_under_plain_sgd_masked_steps_are_steps_along_masked_gradients() -> None:
+    """Without momentum and weight decay it is the same whether DGM masks gradients, as its authors do, or steps."""
+    seen: list[Params] = []
+
+    class Noted(Sparcl):
+        def observe_gradients(self, gradients: Params, memory: Any) -> None:
+            super().observe_gradients(gradients, memory)
+            seen.append({name: gradients[name].clone() for name in self.constrained()})
+
+    settings = SparclOptions(level=0.5, share=0.3, refresh=2, tdm=False)
+    plain = {"update": {"lr": 0.125, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant"}}
+    training = trainer("sparcl-er", plain, replacing={"sparsity": lambda known: Noted(settings, known)})
+    strategy, before = strategy_of(training), prunable(training.net)
+    for event in training.run():
+        now = prunable(training.net)
+        if isinstance(event, StepDone):
+            for name, gradient in seen[-1].items():
+                live, moving = strategy.live[name].flatten().tolist(), strategy.moving[name].flatten().tolist()
+                expected = masked_step(
+                    before[name].flatten().tolist(), gradient.flatten().tolist(), live, moving, 0.125
+                )
+                assert torch.allclose(now[name].flatten(), torch.tensor(expected), rtol=0, atol=1e-7)
+        before = now
+    assert len(seen) > 10
 
 
 def test_without_a_gradient_all_live_weights_of_a_layer_may_move() -> None:
@@ -164,12 +203,32 @@ def test_all_parts_together_and_none() -> None:
     assert observed(tdm=False, dgm=False, ddr=False)[:3] == (False, False, False)
 
 
+@pytest.mark.parametrize("logit_mask", ["none", "batch"])
+@pytest.mark.parametrize("row", ["sparcl", "sparcl-der++"])
+def test_without_ddr_every_epoch_presents_every_example_once(
+    row: str, logit_mask: Literal["none", "batch"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(KeepAll, "observe", lambda self, trace: seen.extend(trace.batch.index.tolist()))
+    of, settings = stream(tasks=2), TrainConfig(epochs=5, batch_size=8, logit_mask=logit_mask)
+    training = trainer(row, {"sparsity": {"ddr": False}}, of, train=settings)
+    epochs = 0
+    for event in training.run():
+        if isinstance(event, EpochDone):
+            epochs += 1
+            assert event.samples == len(of.tasks[event.task].train)
+            assert sorted(seen) == list(range(event.samples))
+            seen.clear()
+    assert epochs == 2 * 5
+
+
+@pytest.mark.parametrize("net", [NetConfig("cnn", 4), NetConfig("resnet10", 2)])
 @pytest.mark.parametrize("rule", ["paper", "code"])
-def test_it_resumes_after_every_epoch_of_a_task_to_the_same_bits(rule: str, tmp_path: Path) -> None:
+def test_it_resumes_after_every_epoch_of_a_task_to_the_same_bits(rule: str, net: NetConfig, tmp_path: Path) -> None:
     def build() -> Trainer:
         options = {"sparsity": {"rule": rule, "level": 0.5, "adjust": 0.05, "refresh": 2}}
         settings = TrainConfig(epochs=5, batch_size=8)
-        return trainer("sparcl-der++", options, stream(tasks=2), train=settings, net=NetConfig("cnn", 4))
+        return trainer("sparcl-der++", options, stream(tasks=2, shape=(1, 9, 9)), train=settings, net=net)
 
     used = build()
     for _, event in zip(range(17), used.run()):

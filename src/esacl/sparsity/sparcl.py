@@ -27,7 +27,10 @@ class SparclOptions(DenseOptions):
     The script keeps a fifth of a layer's gradients where a quarter of its weights live: 0.8 of the live ones (`share`).
     """
 
-    level: float = option(0.8, "share of the prunable weights that are zero when a task ends", low=0, high=0.9999)
+    level: float = option(0.8, "share of zeros in the masked layers when a task ends", low=0, high=0.9999)
+    layers: Literal["blocks", "all"] = option(
+        "blocks", "masked layers: 3×3 convolutions of residual blocks (networks without blocks: all), or all prunable"
+    )
     rule: Literal["paper", "code"] = option("paper", "how masks change: as the paper tells it, or as its code does it")
     grow: Literal["importance", "random"] | None = option(
         None, "which weights come to life: those with the largest gradients, or any (default: the rule's own)"
@@ -44,13 +47,14 @@ class SparclOptions(DenseOptions):
 
 
 class Sparcl(SparsityStrategy):
-    """One mask for all tasks, of the same density in every layer; weights outside of it are 0 at all times.
+    """One mask for all tasks, of the same density in every masked layer; weights outside of it are 0 at all times.
 
     Importance of a weight = |w| + α · |gradient on the batch| + β · |gradient on the memory|: Eq. 1 (CWI). The paper's
     rule expands the masks when a later task starts, exchanges the least important weights at intervals, and shrinks
     the masks when the task ends. The code's rule has a schedule of its own (docs/methods/sparcl.md).
 
-    Deviation: DGM holds weights where they are, not their gradients: momentum would move them all the same.
+    Deviation: DGM holds weights where they are, not their gradients: momentum and weight decay would move them all the
+    same. Under plain SGD without either of them the two are the same.
     """
 
     Options: ClassVar[type[Any]] = SparclOptions
@@ -64,14 +68,14 @@ class Sparcl(SparsityStrategy):
 
     @property
     def target(self) -> float:
-        """Sparsity at the end of every task."""
+        """Sparsity of the masked layers at the end of every task; `density` has the other layers, too."""
         return float(self.options.level)
 
     @torch.no_grad()
     def attach(self, net: Network) -> None:
         """The first mask: the largest initial weights of each layer. The others are 0 from now on."""
         self._weights = {name: net.stored[name] for name in net.partition.needed()}
-        self._masked = block_convolutions(net) if self.options.rule == "code" else net.partition.prunable
+        self._masked = block_convolutions(net) if self.options.layers == "blocks" else net.partition.prunable
         sizes = {name: self._weights[name].numel() for name in self._masked}
         self._base = even_counts(sizes, 1 - self.options.level)
         most = {name: round(self.options.adjust * size) for name, size in sizes.items()}
