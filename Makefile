@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -59,6 +59,9 @@ bench-growth: $(VENV)/.dev ## measure time and memory in the 50th task against t
 
 bench-parity: $(VENV)/.dev ## compare er and der++ with reference loops in plain torch: accuracy and time (needs CIFAR-10)
 	$(BIN)/python benchmarks/parity.py
+
+bench-startup: $(VENV)/.dev ## measure how long the command line takes to answer, as a multiple of `python -c pass`
+	$(BIN)/python benchmarks/startup.py
 
 clean: ## remove the environment and caches (runs/ stays)
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -15,6 +15,7 @@ LAYERS = [
         "errors",
         "plugins",
         "slots",
+        "toml",
         "options",
         "ranking",
         "presets",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from esacl.runner import resume, run, stream
     from esacl.selection.base import DataSelector
     from esacl.sparsity.base import SparsityStrategy
-    from esacl.streams import Examples, Stream, Task, from_arrays, open_stream
+    from esacl.streams import Examples, Stream, Task, as_stream, from_arrays, open_stream
     from esacl.streams.base import Source
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Task",
     "UpdateRule",
     "__version__",
+    "as_stream",
     "combine",
     "from_arrays",
     "load_sparse",
@@ -83,6 +84,7 @@ _HOMES = {
     "Stream": "streams",
     "Task": "streams",
     "UpdateRule": "optim.update",
+    "as_stream": "streams",
     "combine": "methods",
     "from_arrays": "streams",
     "load_sparse": "deploy",
@@ -99,3 +101,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'esacl' has no attribute {name!r}")
     return getattr(import_module(f"esacl.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

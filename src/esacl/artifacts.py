@@ -24,7 +24,7 @@ from esacl.training.checkpoint import Checkpoints
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Results:
     """What a finished run has to show; accuracies are fractions. `None`: not defined for this method."""
 
@@ -53,6 +53,18 @@ class Results:
     pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task, if measured
     measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
     remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
+
+    def __repr__(self) -> str:
+        scores = (
+            {"Domain-IL": self.task_il} if self.same_classes else {"Task-IL": self.task_il, "Class-IL": self.class_il}
+        )
+        shown = ", ".join(f"{name} {score:.1%}" for name, score in scores.items() if score is not None)
+        return f"Results({self.method} on {self.stream}, seed {self.seed}: {shown})"
+
+    @property
+    def same_classes(self) -> bool:
+        """Whether every one of several tasks has the same classes: Task-IL and Class-IL are then one figure."""
+        return len(self.task_classes) > 1 and len(set(map(frozenset, self.task_classes))) == 1
 
     def to_json(self) -> dict[str, Any]:
         """The stable document that `results.json` holds."""

@@ -34,7 +34,7 @@ def assemble(
         logit_mask=config.train.logit_mask,
         device=device,
         inputs=stream.inputs,
-        task_classes=tuple(task.classes for task in stream.tasks or stream.stages),
+        task_classes=tuple(stage.classes for stage in stream.stages),
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
     net = Network(model, stream.shape, device, config.machine.precision, shares)

@@ -4,13 +4,10 @@ Each record validates itself when it is parsed. The options of a method's parts 
 are declared beside the part that uses them and checked against it in `methods/`.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from numbers import Integral
-from os import PathLike, fspath
-from pathlib import Path
-from typing import Any, Literal
+from os import PathLike
+from typing import Any, Literal, Never
 
 import tomli_w
 
@@ -21,6 +18,9 @@ from esacl.presets import with_preset
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
 from esacl.slots import PartsConfig as PartsConfig
+from esacl.toml import plain_value
+from esacl.toml import read_toml as read_toml
+from esacl.toml import set_option as set_option
 
 DEFAULT_METHOD = "esacl-der++"
 """What is trained where no method is named: on the command line, in a `Config`, by a `ContinualClassifier`."""
@@ -57,6 +57,8 @@ SHORT_NAMES = {
 }
 """Settings that have a flag on the command line and a keyword in `Config.of`: where each of them belongs."""
 
+Scenario = Literal["both", "task-il", "class-il"]
+"""Scenarios in which a run is judged."""
 
 SCHEMES = ("folder", "arrays")
 """What stands before a colon in the name of a stream without being the name of code."""
@@ -80,6 +82,9 @@ class StreamConfig:
         "scattered", "images that limit_per_class takes: scattered evenly, or the first of each class in file order"
     )
     validation: float = option(0.1, "share of each class's training examples held out; 0: none", low=0, high=0.5)
+    blur: float = option(
+        0.0, "share of each class's training examples that is spread over other tasks", low=0, high=0.9
+    )
     augment: bool = option(True, "random crop and flip of training images, where the stream has them")
     image_size: int | None = option(None, "size of a folder's images after resizing (default: 32)", low=4, high=512)
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
@@ -155,15 +160,51 @@ class Config:
         return [name for name in names if is_own(name)] + ([self.stream.name] if self.stream.is_code else [])
 
     @staticmethod
-    def of(**settings: Any) -> "Config":
+    def of(
+        *,
+        method: str | None = None,
+        seed: int | None = None,
+        stream: str | None = None,
+        data_dir: str | PathLike[str] | None = None,
+        tasks: int | None = None,
+        classes_per_task: int | None = None,
+        class_order: Literal["fixed", "shuffled"] | None = None,
+        limit_per_class: int | None = None,
+        image_size: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        logit_mask: Literal["none", "batch"] | None = None,
+        split: Literal["test", "validation"] | None = None,
+        scenario: Scenario | None = None,
+        unpruned: bool | None = None,
+        backbone: str | None = None,
+        width: int | None = None,
+        device: str | None = None,
+        precision: Literal["32", "bf16", "16"] | None = None,
+        threads: int | None = None,
+        processes: int | None = None,
+        lr: float | None = None,
+        buffer: int | None = None,
+        sparsity: float | None = None,
+        keep: float | None = None,
+        rho: float | None = None,
+        preset: str | None = None,
+        gradient: str | None = None,
+        update: str | None = None,
+        constraint: str | None = None,
+        selection: str | None = None,
+        readout: str | None = None,
+        **unknown: Never,
+    ) -> "Config":
         """A run by the names of the command line's flags; settings that are None are left open.
 
         >>> config = Config.of(method="er", stream="split-cifar10", epochs=5, buffer=200)
         >>> config.stream.name, config.train.epochs, config.options
         ('split-cifar10', 5, {'objective': {'buffer': 200}})
         """
+        given = locals()
         tables: dict[str, Any] = {}
-        place_settings(tables, settings)
+        place_settings(tables, {name: given[name] for name in SHORT_NAMES} | unknown)
         return Config.from_mapping(tables)
 
     @staticmethod
@@ -238,50 +279,6 @@ _SECTIONS: dict[str, Any] = {
 }
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"there is no config file {str(path)!r}. Check the path given to --config.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(
-            f"cannot read the config file {str(path)!r} as TOML: {error}. Mend that line, or use another file."
-        ) from None
-
-
-def set_option(tables: dict[str, Any], assignment: str) -> None:
-    """Apply one `part.key=value` to nested tables.
-
-    >>> tables = {"train": {"epochs": 10}}
-    >>> set_option(tables, "train.epochs=3")
-    >>> set_option(tables, "objective.alpha=0.2")
-    >>> tables
-    {'train': {'epochs': 3}, 'objective': {'alpha': 0.2}}
-    """
-    path, equals, text = assignment.partition("=")
-    names = path.strip().split(".")
-    if not equals or not all(names) or len(names) > 2:
-        raise ConfigError(f"--set takes part.key=value, such as train.epochs=5, but {assignment!r} was given.")
-    try:
-        value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
-    place = tables if len(names) == 1 else tables.setdefault(names[0], {})
-    if not isinstance(place, dict):
-        raise ConfigError(f"--set {assignment!r}: {names[0]!r} is a value, not a table of options.")
-    place[names[-1]] = value
-
-
-def _plain(value: Any) -> Any:
-    """Paths as text, and whole numbers of other libraries as Python's."""
-    if isinstance(value, PathLike):
-        return str(fspath(value))
-    if isinstance(value, bool):
-        return value
-    return int(value) if isinstance(value, Integral) else value
-
-
 def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
     """Put settings given by their short names into nested tables; None leaves what is there."""
     for name, value in settings.items():
@@ -297,4 +294,4 @@ def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
             table = tables.setdefault(part, {}) if part else tables
             if not isinstance(table, dict):
                 raise ConfigError(f"{part!r} is a table of options, but {table!r} was given.")
-            table[key] = _plain(value)
+            table[key] = plain_value(value)

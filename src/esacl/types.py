@@ -117,4 +117,18 @@ class Context:
     logit_mask: str
     device: torch.device
     inputs: Inputs
-    task_classes: tuple[tuple[int, ...], ...] = ()  # columns of each task
+    task_classes: tuple[tuple[int, ...], ...] = ()  # columns of each task, as it is trained
+
+    def returning(self, task: int) -> set[int]:
+        """Columns of a task that an earlier one has as well.
+
+        >>> Context(3, 2, 1, 1, 0, "none", None, None, ((0, 1), (1, 2))).returning(1)
+        {1}
+        """
+        earlier = {column for columns in self.task_classes[:task] for column in columns}
+        return earlier & {*self.task_classes[task]} if task < len(self.task_classes) else set()
+
+    @property
+    def shares_classes(self) -> bool:
+        """Whether some class is in several tasks."""
+        return any(self.returning(task) for task in range(len(self.task_classes)))

@@ -66,7 +66,7 @@ def test_without_dask_the_command_says_what_to_install_and_still_shows_what_is_l
     with pytest.raises(SystemExit) as ended:
         main([*words, "--dry-run"])
     assert not ended.value.code
-    assert "6 of 6 runs to do" in capsys.readouterr().err
+    assert "6 of 6 runs to do" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
 

@@ -74,6 +74,18 @@ def test_images_are_normalised_by_their_own_mean_and_spread() -> None:
     assert torch.isfinite(from_arrays(np.zeros_like(IMAGES), Y).inputs.plain(torch.zeros(1, 3, 6, 5).byte())).all()
 
 
+@pytest.mark.parametrize("x", [IMAGES / 255, IMAGES.transpose(0, 3, 1, 2) * 3.0 - 40], ids=["0 to 1", "any scale"])
+def test_float_images_are_scaled_by_their_own_mean_and_spread(x: Any) -> None:
+    stream = from_arrays(x, Y, x, Y)
+    stored = everything(stream)
+    assert stream.shape == (3, 6, 5)
+    assert stored.dtype == torch.float32
+    train = torch.cat([part.x for task in stream.tasks for part in (task.train, task.validation)])
+    assert train.mean(dim=(0, 2, 3)).abs().max() < 1e-5
+    assert (train.std(dim=(0, 2, 3), correction=0) - 1).abs().max() < 1e-5
+    assert stream.inputs.plain(stored).equal(stored)
+
+
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
@@ -112,7 +124,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "length": ({"y_train": Y[:-1]}, "x_train has 20 examples, but y_train has 19 labels"),
     "empty": ({"x_train": FEATURES[:0], "y_train": []}, "x_train is empty"),
     "single class": ({"y_train": [4] * 20}, "single class, 4"),
-    "float images": ({"x_train": IMAGES / 255}, r"type float64 and shape \[20, 6, 5, 3\]. Allowed"),
+    "NaN image": ({"x_train": np.full((20, 6, 5, 3), np.nan)}, "NaN or infinite values in 20 rows"),
+    "float alpha": ({"x_train": np.zeros((20, 6, 5, 4))}, "1 or 3 channels"),
     "integers": ({"x_train": IMAGES.astype(int)}, "type int64"),
     "flat uint8": ({"x_train": GREY.reshape(20, -1)}, "type uint8 and shape"),
     "alpha": ({"x_train": np.zeros((20, 6, 5, 4), np.uint8)}, "1 or 3 channels"),
@@ -128,7 +141,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "only x_test": ({"x_test": FEATURES}, "belong together"),
     "unknown test label": ({"x_test": FEATURES, "y_test": [7] * 20}, "y_test has the label 7, which does not occur"),
     "class without test": ({"x_test": FEATURES, "y_test": [1] * 20}, "class 0 has 0 test examples"),
-    "other width": ({"x_test": FEATURES[:, :3], "y_test": Y}, r"features of shape \[1, 1, 3\], but x_train holds"),
+    "other width": ({"x_test": FEATURES[:, :3], "y_test": Y}, "x_test holds 3 features, but x_train holds 7"),
     "other kind": ({"x_test": GREY, "y_test": Y}, "x_test holds images"),
 }
 

@@ -179,13 +179,14 @@ def test_digits_have_a_fixed_stratified_test_split_and_all_their_images() -> Non
 def test_an_unknown_stream_suggests_a_known_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown stream 'split-cifar-10'\. Did you mean 'split-cifar10'\?"):
         open_stream(StreamConfig("split-cifar-10"), 0)
-    with pytest.raises(ConfigError, match="Allowed: folder:PATH, split-cifar10"):
+    with pytest.raises(ConfigError, match="Allowed: folder:PATH, permuted-digits, rotated-digits, split-cifar10"):
         open_stream(StreamConfig("zebra"), 0)
 
 
 def test_available_streams_say_what_must_be_downloaded() -> None:
     infos = {info.name: info for info in available()}
-    assert list(infos) == ["split-digits", "split-cifar10", "split-cifar100", "split-tinyimagenet", "folder:PATH"]
+    digits = ["split-digits", "rotated-digits", "permuted-digits"]
+    assert list(infos) == [*digits, "split-cifar10", "split-cifar100", "split-tinyimagenet", "folder:PATH"]
     assert infos["split-digits"].download is None
     assert infos["split-cifar10"].download == "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
     assert infos["split-tinyimagenet"].size == 248_100_043

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group
 
+from esacl.cli.consoles import STATUS, TEXT, leave_quietly
 from esacl.cli.data import check_command, get_command
 from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
@@ -16,7 +17,7 @@ from esacl.cli.lists import methods_command, parts_command, streams_command
 from esacl.cli.mistakes import told, warnings_as_notes
 from esacl.cli.predict import predict_command
 from esacl.cli.report import report_command
-from esacl.cli.run import STATUS, resume_command, run_command
+from esacl.cli.run import resume_command, run_command
 from esacl.cli.table import table_command
 from esacl.cli.tune import tune_command
 from esacl.errors import EsaclError
@@ -41,6 +42,7 @@ app = App(
     name="esacl",
     version=__version__,
     suppress_keyboard_interrupt=False,
+    console=TEXT,
     help=HELP,
 )
 COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
@@ -59,7 +61,8 @@ COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (LOOK, "parts", parts_command),
     (LOOK, "streams", streams_command),
 )
-app["--help"].group = app["--version"].group = LOOK
+app.register_install_completion_command(help="Complete words of `esacl` in bash, zsh or fish from now on.")
+app["--help"].group = app["--version"].group = app["--install-completion"].group = LOOK
 for place, (group, name, command) in enumerate(COMMANDS):
     app.command(command, name=name, group=group, sort_key=place)
 data = App(name="data", help="Download data sets and check what is there.", group=LOOK, sort_key=len(COMMANDS))
@@ -72,11 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; what a user can cause is one message, never a traceback."""
     try:
         with warnings_as_notes(STATUS):
-            app(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
+            try:
+                app(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
+            finally:
+                sys.stdout.flush()  # a closed pipe is met here, and not when Python ends
     except CycloptsError as error:
         _refuse(told(error, app))
     except EsaclError as error:
         _refuse(str(error))
+    except BrokenPipeError:
+        leave_quietly()
     except OSError as error:
         where = f" {str(error.filename)!r}" if error.filename else ""
         _refuse(f"the system refused{where}: {error.strerror or error}. Nothing that was saved is lost.")

@@ -1,19 +1,20 @@
 """`esacl data get` and `esacl data check`."""
 
+from __future__ import annotations
+
 import json as json_text
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import DATA, OUTPUT, described, setting
 from esacl.cli.progress import counting_progress, transfer_progress
-from esacl.streams import Report, check, get
 
-TEXT = Console()
-STATUS = Console(stderr=True)
+if TYPE_CHECKING:
+    from esacl.streams import Report
 
 DataDir = Annotated[Path | None, setting("stream.data_dir", DATA)]
 _STYLES = {"official": "green", "other": "yellow", "damaged": "red", "missing": "dim"}
@@ -28,6 +29,8 @@ def get_command(
     url: Annotated[str | None, described("another address of the same archive, such as a mirror", DATA)] = None,
 ) -> None:
     """Download an official archive; a broken download goes on where it stopped, and the checksum is verified."""
+    from esacl.streams import get
+
     with transfer_progress(STATUS, name) as progress:
         path = get(name, data_dir, progress=progress, url=url)
     TEXT.print(f"{path} is whole: its checksum is the official one.", markup=False, soft_wrap=True)
@@ -39,6 +42,8 @@ def check_command(
     json: Annotated[bool, described("print JSON", OUTPUT, negative="")] = False,
 ) -> None:
     """Say which data sets are there and whether they are whole. Exit code 1 if one is damaged."""
+    from esacl.streams import check
+
     with counting_progress(STATUS, "reading images") as progress:
         reports = check(data_dir, progress)
     if json:

@@ -3,18 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from rich.console import Console
-
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, described
 from esacl.cli.inspect import Model, Own
 from esacl.cli.predict import Task
-from esacl.cli.run import STATUS
-from esacl.deploy import open_model
-from esacl.deploy.graph import write_onnx
-from esacl.deploy.weights import write_export
 from esacl.files import check_place
-
-TEXT = Console()
 
 
 def export_command(
@@ -33,6 +26,10 @@ def export_command(
 
     Example: esacl export animals.esacl --format onnx --out animals.onnx
     """
+    from esacl.deploy import open_model
+    from esacl.deploy.graph import write_onnx
+    from esacl.deploy.weights import write_export
+
     check_place(out, "model")
     opened = open_model(model, backbone).for_task(task)
     if format == "onnx":

@@ -5,12 +5,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from esacl.config import MachineConfig, NetConfig, PartsConfig, StreamConfig, TrainConfig
-from esacl.objectives.er import ErOptions
-from esacl.optim.sharpness import SharpnessOptions
-from esacl.optim.update import SgdOptions
 from esacl.options import helps
-from esacl.selection.ranked import RankedOptions
-from esacl.sparsity.esacl import EsaclOptions
 
 WHAT = Group("What to run", sort_key=0)
 DATA = Group("Data", sort_key=1)
@@ -25,19 +20,22 @@ _SETTINGS: dict[str, Any] = {
     "net": NetConfig,
     "train": TrainConfig,
     "machine": MachineConfig,
-    "objective": ErOptions,
-    "update": SgdOptions,
-    "sparsity": EsaclOptions,
-    "selection": RankedOptions,
-    "gradient": SharpnessOptions,
     "parts": PartsConfig,
 }
+OF_METHODS: dict[str, tuple[Any, str]] = {
+    "objective.buffer": (500, "examples kept for replay"),
+    "update.lr": (None, "learning rate (default: by network)"),
+    "sparsity.level": (0.8, "share of the prunable weights that are zero after the last task"),
+    "selection.keep": (1.0, "share of each batch that is learnt from"),
+    "gradient.rho": (0.0, "ρ: length of the ascent; 0 is the plain gradient"),
+}
+"""Default and help of settings of parts, written here too: to import the parts is to import torch."""
 
 
 def setting(path: str, group: Group, name: str | None = None) -> Parameter:
     """The flag of the setting `part.key`; that of a switch turns it on."""
     part, key = path.split(".")
-    default, text, _ = helps(_SETTINGS[part])[key]
+    default, text = OF_METHODS[path] if path in OF_METHODS else helps(_SETTINGS[part])[key][:2]
     shown = "" if default is None else f" [default: {str(default).lower() if isinstance(default, bool) else default}]"
     negative = "" if isinstance(default, bool) else None
     return Parameter(name=name, help=f"{text}{shown}", group=group, negative=negative)

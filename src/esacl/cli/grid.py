@@ -1,16 +1,15 @@
 """`esacl grid`: many runs from one recipe."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
-from esacl.artifacts import RunDirectory
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import WHAT, Code, described
-from esacl.cli.grid_estimate import estimate_table
 from esacl.cli.grid_runs import (
-    STATUS,
     DryRun,
     Jobs,
     Scheduler,
@@ -23,17 +22,9 @@ from esacl.cli.grid_runs import (
     workers,
 )
 from esacl.errors import ConfigError
-from esacl.grid.cluster import check_installed
-from esacl.grid.news import Failed
-from esacl.grid.plan import lay_out, missing
-from esacl.grid.recipe import read_recipe
-from esacl.grid.study import PAGE, study_of
-from esacl.grid.tables import write_recipe, write_tables
-from esacl.report.formats import as_rich
-from esacl.report.sheet import sheets
-from esacl.report.study import write_page
 
-TEXT = Console()
+if TYPE_CHECKING:
+    from esacl.grid.news import Failed
 
 
 def grid_command(
@@ -58,6 +49,17 @@ def grid_command(
 
     Repeat the command after a crash, a kill or Ctrl-C: it goes on where it stopped. Exit code 1 if a run failed.
     """
+    from esacl.artifacts import RunDirectory
+    from esacl.cli.grid_estimate import estimate_table
+    from esacl.grid.cluster import check_installed
+    from esacl.grid.plan import lay_out, missing
+    from esacl.grid.recipe import read_recipe
+    from esacl.grid.study import PAGE, study_of
+    from esacl.grid.tables import write_recipe, write_tables
+    from esacl.report.formats import as_rich
+    from esacl.report.sheet import sheets
+    from esacl.report.study import write_page
+
     count = workers(jobs, scheduler)
     if tflops is not None and (not dry_run or tflops <= 0):
         raise ConfigError(f"--tflops {tflops:g} is not allowed. Allowed: a number above 0, beside --dry-run.")
@@ -66,7 +68,7 @@ def grid_command(
     place = out or default_folder(recipe)
     cells = lay_out(wanted, place, chosen)
     left = missing(cells, only or ())
-    STATUS.print(overview(cells), f"{len(left)} of {len(cells)} runs to do.", sep="")
+    (TEXT if dry_run else STATUS).print(overview(cells), f"{len(left)} of {len(cells)} runs to do.", sep="")
     if dry_run:
         if left:
             TEXT.print(estimate_table(left, tflops))

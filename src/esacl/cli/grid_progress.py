@@ -1,21 +1,23 @@
 """Live progress of a grid: a bar for each run that is being trained and one for all; lines where nobody watches."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from esacl.grid.news import Failed, Finished, News, Noted, Progressed, Stopped
-from esacl.grid.plan import Cell
-from esacl.report import load_run
-from esacl.report.units import percent, seconds
+if TYPE_CHECKING:
+    from esacl.grid.news import News, Progressed
+    from esacl.grid.plan import Cell
+
+    Show = Callable[[News], None]
 
 SHOWN = 12  # bars of single runs at a time: more do not fit a screen
 MARKS = 1000  # on the bar of a run
-
-Show = Callable[[News], None]
 
 
 @contextmanager
@@ -44,6 +46,8 @@ class _Tally:
         self._shares: dict[Cell, float] = {}
 
     def __call__(self, news: News) -> None:
+        from esacl.grid.news import Failed, Finished, Progressed, Stopped
+
         if isinstance(news, Progressed):
             self._first.setdefault(news.cell, news.share)
             self._shares[news.cell] = news.share
@@ -69,12 +73,16 @@ class _Lines:
         self._console, self._tally, self._began = console, _Tally(total), monotonic()
 
     def __call__(self, news: News) -> None:
+        from esacl.grid.news import Failed, Finished, Stopped
+
         self._tally(news)
         if text := _sentence(news):
             before = f"[{self._count()}] " if isinstance(news, Finished | Failed | Stopped) else ""
             _print(self._console, f"{before}{text}", isinstance(news, Failed))
 
     def _count(self) -> str:
+        from esacl.report.units import seconds
+
         tally = self._tally
         count = f"{tally.ended}/{tally.total}"
         if tally.ended == tally.total or tally.done <= 0:
@@ -91,6 +99,8 @@ class _Bars:
         self._all = bars.add_task("all runs", total=total, words=f"0/{total}")
 
     def __call__(self, news: News) -> None:
+        from esacl.grid.news import Failed, Finished, Progressed, Stopped
+
         self._tally(news)
         if text := _sentence(news):
             _print(self._console, text, isinstance(news, Failed))
@@ -114,6 +124,10 @@ class _Bars:
 
 def _sentence(news: News) -> str:
     """What is said of a run that ended, or went on after something had happened."""
+    from esacl.grid.news import Failed, Finished, Noted, Stopped
+    from esacl.report import load_run
+    from esacl.report.units import percent, seconds
+
     if isinstance(news, Failed):
         return f"FAILED {news.cell.name}: {news.reason}"
     if isinstance(news, Stopped):

@@ -1,29 +1,29 @@
 """What `esacl grid` and `esacl tune` share: their flags, how far their runs are, and training what is missing."""
 
+from __future__ import annotations
+
 import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from esacl.cli.consoles import STATUS
 from esacl.cli.flags import MACHINE, WHAT, described
 from esacl.cli.grid_progress import grid_progress
 from esacl.cli.interrupts import held_back, terminable
 from esacl.errors import ConfigError
-from esacl.grid.cluster import connect
-from esacl.grid.drive import Drive
-from esacl.grid.news import Failed
-from esacl.grid.plan import Cell
-from esacl.grid.recipe import checked_seeds
 
-STATUS = Console(stderr=True)
+if TYPE_CHECKING:
+    from esacl.grid.news import Failed
+    from esacl.grid.plan import Cell
+
 STATES = ("finished", "stopped", "begun", "changed", "new")
 
 Seeds = Annotated[
@@ -41,6 +41,10 @@ Scheduler = Annotated[
 
 def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: str) -> list[Failed]:
     """Bring runs to their end with live progress; say how to go on when interrupted."""
+    from esacl.grid.cluster import connect
+    from esacl.grid.drive import Drive
+    from esacl.grid.news import Failed
+
     where = f"the cluster at {scheduler}" if scheduler else f"{jobs} processes of this machine"
     STATUS.print(f"training {len(cells)} runs on {where}.", markup=False, soft_wrap=True)
     failed: list[Failed] = []
@@ -103,6 +107,8 @@ def seeds_of(words: Sequence[str] | None) -> list[int] | None:
     """Seeds as the command line has them, apart or with commas; None where it has none."""
     if words is None:
         return None
+    from esacl.grid.recipe import checked_seeds
+
     try:
         seeds = [int(word) for text in words for word in text.split(",")]
     except ValueError:

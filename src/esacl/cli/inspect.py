@@ -1,20 +1,22 @@
 """`esacl inspect`: what a trained model knows, and how large it is."""
 
+from __future__ import annotations
+
 import json as json_text
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from esacl.cli.consoles import TEXT
 from esacl.cli.lists import Json
-from esacl.deploy import open_model
-from esacl.deploy.summary import Summary, summary
 
-TEXT = Console()
+if TYPE_CHECKING:
+    from esacl.deploy.summary import Summary
+
 KINDS = {
     "classifier": "a saved classifier, which can learn more",
     "run": "a finished run",
@@ -35,6 +37,9 @@ Model = Annotated[Path, Parameter(help="file of a saved classifier, directory of
 
 def inspect_command(model: Model, /, *, backbone: Own = None, json: Json = False) -> None:
     """Say what a trained model is: its classes and tasks, its layers, how much of them is in use, its size."""
+    from esacl.deploy import open_model
+    from esacl.deploy.summary import summary
+
     found = summary(open_model(model, backbone), model)
     if json:
         print(json_text.dumps(found.to_json(), indent=1))

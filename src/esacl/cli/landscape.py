@@ -1,26 +1,27 @@
 """`esacl landscape`: how flat the loss is around a trained network, and what pruning does there."""
 
+from __future__ import annotations
+
 import json as json_text
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, Code, described
 from esacl.cli.inspect import Own
 from esacl.cli.progress import counting_progress
-from esacl.cli.run import STATUS
 from esacl.errors import ConfigError
 from esacl.files import check_place, write_atomic
-from esacl.landscape import Landscape, draw, labels, landscape
 
-TEXT = Console()
+if TYPE_CHECKING:
+    from esacl.landscape import Landscape
 
 
 def landscape_command(
@@ -43,6 +44,8 @@ def landscape_command(
     The way starts at the weights before the last pruning and ends at the pruned ones; a dense network is pruned in
     one shot by magnitude. Numbers are written beside the picture, as JSON.
     """
+    from esacl.landscape import draw
+
     if not directories:
         raise ConfigError("no run was given to draw. Name finished ones: esacl landscape runs/first")
     if out is not None:
@@ -73,11 +76,15 @@ def _measure(
     backbone: str | None,
     code: Collection[str],
 ) -> Landscape:
+    from esacl.landscape import landscape
+
     with counting_progress(STATUS, f"loss around {directory}") as progress:
         return landscape(directory, steps, examples, rho, sparsity, progress, backbone, code)
 
 
 def _tell(found: list[Landscape]) -> None:
+    from esacl.landscape import labels
+
     table = Table(title="Before → after pruning", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("run", "loss", "sparsity", "sharpness", "over loss"):
         table.add_column(heading, justify="left" if heading == "run" else "right")

@@ -1,25 +1,26 @@
 """`esacl learn`: a saved model learns the images of a folder, as one more task."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
-from rich.console import Console
 
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, described
 from esacl.cli.predict import SHOWN
 from esacl.cli.progress import counting_progress
-from esacl.cli.run import STATUS
-from esacl.deploy.learning import SIZE, Lesson, lesson, open_classifier
 from esacl.errors import ConfigError
-from esacl.estimator.settings import settings
 from esacl.files import check_place
+
+if TYPE_CHECKING:
+    from esacl.deploy.learning import Lesson
 
 if TYPE_CHECKING:
     from esacl.estimator import ContinualClassifier
 
-TEXT = Console()
 NEW = Group("For a new model only", sort_key=1)
 
 
@@ -38,7 +39,7 @@ def learn_command(
     expected_tasks: Annotated[int | None, described("how many tasks there will be, if known", NEW)] = None,
     max_classes: Annotated[int | None, described("classes there will ever be, at most [default: 100]", NEW)] = None,
     image_size: Annotated[
-        int | None, described(f"images are resized to this [default: {SIZE}]", NEW, validator=Number(gte=4, lte=512))
+        int | None, described("images are resized to this [default: 32]", NEW, validator=Number(gte=4, lte=512))
     ] = None,
     backbone: Annotated[
         str | None,
@@ -55,6 +56,9 @@ def learn_command(
 
     The file is replaced when the task is learnt; until then, and if it fails or is interrupted, it stays as it was.
     """
+    from esacl.deploy.learning import SIZE, lesson, open_classifier
+    from esacl.estimator.settings import settings
+
     fresh: dict[str, Any] = {
         "sparsity": sparsity,
         "buffer": buffer,
@@ -109,7 +113,7 @@ def _classes(count: int, kind: str = "") -> str:
     return f"{count} {kind}class{'' if count == 1 else 'es'}"
 
 
-def _tell(learner: "ContinualClassifier", taught: Lesson, before: set[Any], place: Path) -> None:
+def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place: Path) -> None:
     seen = sorted(set(taught.y.tolist()))
     new = [name for name in seen if name not in before]
     kinds = _classes(len(new), "new ") + (f" and {len(seen) - len(new)} known before" if len(seen) > len(new) else "")

@@ -1,28 +1,27 @@
 """`esacl methods`, `esacl parts` and `esacl streams`: what there is."""
 
+from __future__ import annotations
+
 import json as json_text
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, described
 from esacl.config import CHOSEN, SLOTS
 from esacl.errors import unknown_name
-from esacl.methods import FLAGS, METHODS, Method, method
-from esacl.methods.method import about_part
-from esacl.methods.names import above_names, base_names, part, part_names, plugin_methods
 from esacl.options import Told, helps
-from esacl.part import Part
-from esacl.streams import available
 
-TEXT = Console()
-STATUS = Console(stderr=True)
+if TYPE_CHECKING:
+    from esacl.methods import Method
+    from esacl.part import Part
+
 NARROW = 80  # columns below which a description stands under its name
 
 Json = Annotated[bool, described("print JSON", OUTPUT, negative="")]
@@ -35,6 +34,9 @@ def methods_command(
 
     Any sparsity may stand before any base that fits: esacl-icarl, packnet-er, nispa-der++.
     """
+    from esacl.methods import METHODS, method
+    from esacl.methods.names import plugin_methods
+
     offered, problems = plugin_methods() if name is None else ({}, [])
     for problem in problems:
         STATUS.print(f"note: {problem}", style="yellow", markup=False, highlight=False, soft_wrap=True)
@@ -56,6 +58,8 @@ def methods_command(
 
 
 def _list_methods(shown: Mapping[str, Method]) -> None:
+    from esacl.methods.names import above_names, base_names
+
     table = Table(title="Methods", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", style="bold", no_wrap=True)
     table.add_column("what it does")
@@ -72,6 +76,8 @@ def _list_methods(shown: Mapping[str, Method]) -> None:
 
 
 def _explain_method(name: str, row: Method) -> None:
+    from esacl.methods import FLAGS
+
     flags = {path: f" ({flag})" for path, flag in FLAGS.items()}
     table = Table(title=f"{name}: {row.about}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("option", style="bold", no_wrap=True)
@@ -96,6 +102,9 @@ def parts_command(
     """
     if slot is not None and slot not in SLOTS:
         raise unknown_name("slot", slot, SLOTS)
+    from esacl.methods.method import about_part
+    from esacl.methods.names import part, part_names
+
     slots = SLOTS if slot is None else (slot,)
     found = {each: {name: part(each, name) for name in part_names(each)} for each in slots}
     if json:
@@ -111,6 +120,8 @@ def parts_command(
 
 
 def _list_parts(slot: str, parts: Mapping[str, type[Part]]) -> None:
+    from esacl.methods.method import about_part
+
     flag = f" (--{slot})" if slot in CHOSEN else " (by the name of a method)"
     table = Table(title=f"{slot}{flag}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("part", style="bold", no_wrap=True)
@@ -138,6 +149,8 @@ def _shown(default: Any) -> str:
 
 def streams_command(*, json: Json = False) -> None:
     """List the streams, their tasks, and what has to be downloaded for them."""
+    from esacl.streams import available
+
     if json:
         print(json_text.dumps([asdict(stream) for stream in available()], indent=1))
         return

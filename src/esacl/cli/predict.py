@@ -1,25 +1,26 @@
 """`esacl predict`: what a trained model sees in image files."""
 
+from __future__ import annotations
+
 import json as json_text
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.inspect import Model, Own
 from esacl.cli.lists import Json
 from esacl.cli.progress import counting_progress
-from esacl.cli.run import STATUS
-from esacl.deploy import open_model
-from esacl.deploy.pictures import Answer, answers
 from esacl.errors import ConfigError
 
-TEXT = Console()
+if TYPE_CHECKING:
+    from esacl.deploy.pictures import Answer
+
 SHOWN = 10  # unreadable files that are named one by one
 
 Task = Annotated[
@@ -42,6 +43,9 @@ def predict_command(
 
     Files that cannot be read are listed and left out; the exit code is 1 if none could be read.
     """
+    from esacl.deploy import open_model
+    from esacl.deploy.pictures import answers
+
     if not images:
         raise ConfigError(f"no image was given. Name files, or folders of them: esacl predict {model} photo.jpg")
     opened = open_model(model, backbone).for_task(task)

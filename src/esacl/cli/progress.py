@@ -1,8 +1,11 @@
 """Live progress of a run: task, epoch, loss, samples a second, time left. Silent where nobody watches."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -15,8 +18,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from esacl.runner import Run
-from esacl.training.events import Event, StepDone, TaskDone
+if TYPE_CHECKING:
+    from esacl.runner import Run
+    from esacl.training.events import Event, StepDone, TaskDone
 
 NAMED = TextColumn("{task.description}", markup=False)  # names are text, whatever is in them
 REFRESH = 0.1  # seconds between readings of the loss, which may wait for the device
@@ -47,12 +51,15 @@ class _Listener:
         self._console = console
         self._bars = bars
         self._stages = len(run.stream.stages)
+        self._same_classes = run.stream.same_classes
         self._bar = bars.add_task(
             "starting", total=run.trainer.planned_samples(), completed=run.trainer.samples, speed="", loss=""
         )
         self._pending, self._since = 0, monotonic()
 
     def __call__(self, event: Event) -> None:
+        from esacl.training.events import StepDone, TaskDone
+
         if isinstance(event, StepDone):
             self._pending += event.samples
             passed = monotonic() - self._since
@@ -61,7 +68,7 @@ class _Listener:
         elif isinstance(event, TaskDone):
             self._bars.advance(self._bar, self._pending)
             self._pending, self._since = 0, monotonic()
-            self._console.print(_sentence(event, self._stages))
+            self._console.print(_sentence(event, self._stages, self._same_classes))
 
     def _show(self, event: StepDone, passed: float) -> None:
         phase = "" if event.phase == "fit" else f"{event.phase}, "
@@ -75,12 +82,13 @@ class _Listener:
         self._pending, self._since = 0, monotonic()
 
 
-def _sentence(event: TaskDone, stages: int) -> str:
+def _sentence(event: TaskDone, stages: int, same_classes: bool = False) -> str:
     """What is known after a task: mean accuracy on the tasks seen so far."""
     rows = event.accuracies
     seen = event.task + 1 if stages > 1 else len(rows.task_il)
-    text = f"after task {event.task + 1}/{stages}: Task-IL {sum(rows.task_il[:seen]) / seen:.1%}"
-    return text if rows.class_il is None else f"{text}, Class-IL {sum(rows.class_il[:seen]) / seen:.1%}"
+    name = "Domain-IL" if same_classes else "Task-IL"
+    text = f"after task {event.task + 1}/{stages}: {name} {sum(rows.task_il[:seen]) / seen:.1%}"
+    return text if rows.class_il is None or same_classes else f"{text}, Class-IL {sum(rows.class_il[:seen]) / seen:.1%}"
 
 
 @contextmanager

@@ -5,17 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
+from esacl.cli.consoles import TEXT
 from esacl.cli.flags import OUTPUT, described
 from esacl.errors import ConfigError
-from esacl.grid.study import PAGE, is_study, read_study
-from esacl.report import load_run, summary_table, write_report
-from esacl.report.formats import as_rich
-from esacl.report.sheet import sheets
-from esacl.report.study import save_figures, write_page
-
-TEXT = Console()
 
 
 def report_command(
@@ -39,6 +32,9 @@ def report_command(
     The page of a grid has its table beside the paper's numbers, accuracy over capacity, FLOPs and time, forgetting over
     tasks, and sweeps and ablations where the grid has them. It also shows grids that are not finished.
     """
+    from esacl.grid.study import PAGE, is_study
+    from esacl.report import load_run, summary_table, write_report
+
     target = out or (directories[0] / PAGE if len(directories) == 1 else Path(PAGE))
     if any(is_study(directory) for directory in directories):
         written = _study(directories, target, figures)
@@ -51,6 +47,11 @@ def report_command(
 
 
 def _study(directories: Sequence[Path], target: Path, figures: Path | None) -> Path:
+    from esacl.grid.study import read_study
+    from esacl.report.formats import as_rich
+    from esacl.report.sheet import sheets
+    from esacl.report.study import save_figures, write_page
+
     study = read_study(directories)
     TEXT.print(as_rich(sheets(study.lines, everything=False)))
     TEXT.print(f"{study.finished} of {study.wanted} runs finished, {len(study.failures)} failed.")

@@ -1,30 +1,27 @@
 """`esacl run` and `esacl resume`."""
 
+from __future__ import annotations
+
 import json as json_text
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
-from esacl.artifacts import Results, RunDirectory
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, PARTS, TRAINING, WHAT, Code, described, setting
 from esacl.cli.progress import counting_progress, training_progress
+from esacl.code import is_own
 from esacl.config import DEFAULT_METHOD, Config, place_settings, read_toml, set_option
 from esacl.errors import ConfigError
-from esacl.nets import is_own
-from esacl.processes.torchrun import dismiss, helped, helpers, with_helpers
-from esacl.report import load_run, summary_table
-from esacl.runner import Run, default_place, reopen, resume, start
-from esacl.streams.images import Progress
-from esacl.trackers import check_tensorboard
-from esacl.trackers import tensorboard as tensorboard_of
 
-TEXT = Console()
-STATUS = Console(stderr=True)
+if TYPE_CHECKING:
+    from esacl.artifacts import Results
+    from esacl.runner import Run
+    from esacl.streams.images import Progress
 
 Board = Annotated[
     bool,
@@ -90,6 +87,9 @@ def run_command(
     method or stream: --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch module;
     --method mine:METHOD; --stream mine:open. A run that is interrupted continues with `esacl resume DIR`.
     """
+    from esacl.processes.torchrun import helped, with_helpers
+    from esacl.runner import default_place, start
+
     if helped():  # before anything is read: only the first process needs files
         return
     given = {
@@ -158,6 +158,12 @@ def resume_command(
 
     By another number of processes it ends with the same results up to the order of floating-point sums.
     """
+    from esacl.artifacts import RunDirectory
+    from esacl.processes.torchrun import dismiss, helped, helpers
+    from esacl.runner import reopen, resume
+    from esacl.trackers import check_tensorboard
+    from esacl.trackers import tensorboard as tensorboard_of
+
     if helped():
         return
     if RunDirectory(directory).results.exists():
@@ -193,6 +199,9 @@ def _check_consent(settings: Config, given: Collection[str | None]) -> None:
 
 def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bool, board: bool) -> None:
     """Open a run and train it with live progress; say how to go on when interrupted."""
+    from esacl.trackers import check_tensorboard
+    from esacl.trackers import tensorboard as tensorboard_of
+
     if board:
         check_tensorboard()
     with ExitStack() as held:
@@ -219,6 +228,8 @@ def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bo
 
 
 def _show(results: Results, directory: Path, json: bool) -> None:
+    from esacl.report import load_run, summary_table
+
     if json:
         print(json_text.dumps(results.to_json(), indent=1))
         return

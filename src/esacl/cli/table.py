@@ -1,20 +1,21 @@
 """`esacl table`: what came of many runs, in the format that is needed."""
 
+from __future__ import annotations
+
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
 
+from esacl.cli.consoles import TEXT
 from esacl.cli.flags import OUTPUT, described
 from esacl.files import check_place, write_atomic
-from esacl.grid.tables import found_lines
-from esacl.report.differences import difference_numbers, differences
-from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
-from esacl.report.sheet import Line, Sheet, numbers, sheets
 
-TEXT = Console()
+if TYPE_CHECKING:
+    from esacl.report.sheet import Line, Sheet
+
 WIDTH = 200  # of a table for a terminal that goes into a file
 
 
@@ -36,6 +37,11 @@ def table_command(
     ] = None,
 ) -> None:
     """Compare the runs of a grid, or any others: mean and spread over seeds, the best in bold, and the scale."""
+    from esacl.grid.tables import found_lines
+    from esacl.report.differences import difference_numbers
+    from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
+    from esacl.report.sheet import numbers
+
     if out is not None:
         check_place(out, "table")
     lines = found_lines(directories)
@@ -60,4 +66,7 @@ def table_command(
 
 def _sheets(lines: list[Line], paper: bool, against: str | None, everything: bool = True) -> list[Sheet]:
     """The tables, then the differences from the row that was chosen."""
+    from esacl.report.differences import differences
+    from esacl.report.sheet import sheets
+
     return sheets(lines, paper, everything) + ([] if against is None else differences(lines, against))

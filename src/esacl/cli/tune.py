@@ -1,17 +1,17 @@
 """`esacl tune`: choose the settings of every row on the validation split, with as many trials for each."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
-from esacl.artifacts import RunDirectory
+from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, WHAT, described
 from esacl.cli.grid_runs import (
-    STATUS,
     DryRun,
     Jobs,
     Scheduler,
@@ -23,16 +23,13 @@ from esacl.cli.grid_runs import (
     train_cells,
     workers,
 )
-from esacl.grid.choice import Choice, choose
-from esacl.grid.cluster import check_installed
-from esacl.grid.news import Failed
-from esacl.grid.plan import lay_out, missing
-from esacl.grid.tables import write_recipe
-from esacl.grid.tuning import Score, read_tuning
-from esacl.grid.tuning_tables import DOCUMENT, PAGE, RECIPE, as_json, summary, trial_sheets, write_tuning
-from esacl.report.formats import as_rich
+from esacl.config import Scenario
 
-TEXT = Console()
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from esacl.grid.choice import Choice
+    from esacl.grid.news import Failed
 
 
 def tune_command(
@@ -42,7 +39,7 @@ def tune_command(
     out: Annotated[Path | None, described("folder of the trials [default: runs/NAME of the recipe]", WHAT)] = None,
     seeds: Seeds = None,
     score: Annotated[
-        Score, described("accuracy to choose by; both: mean of Task-IL and Class-IL [default: both]", WHAT)
+        Scenario, described("accuracy to choose by; both: mean of Task-IL and Class-IL [default: both]", WHAT)
     ] = "both",
     dry_run: DryRun = False,
     json: Annotated[bool, described("print the result as JSON", OUTPUT, negative="")] = False,
@@ -72,13 +69,22 @@ def tune_command(
     is the worst. Repeat the command after Ctrl-C: it goes on where it stopped. Exit code 1 if a row has no trial to
     choose, or a run failed for another reason than that it diverged.
     """
+    from esacl.artifacts import RunDirectory
+    from esacl.grid.choice import choose
+    from esacl.grid.cluster import check_installed
+    from esacl.grid.plan import lay_out, missing
+    from esacl.grid.tables import write_recipe
+    from esacl.grid.tuning import read_tuning
+    from esacl.grid.tuning_tables import as_json, summary, trial_sheets, write_tuning
+    from esacl.report.formats import as_rich
+
     count = workers(jobs, scheduler)
     tuning = read_tuning(recipe, seeds_of(seeds), score)
     place = out or default_folder(recipe)
     cells = lay_out(tuning.recipe, place)
     left = missing(cells)
     numbers = f"{len(tuning.rows)} rows × {tuning.trials_a_row} trials × {len(tuning.recipe.seeds)} seeds"
-    STATUS.print(overview(cells), f"{numbers}: {len(left)} of {len(cells)} runs to do.", sep="")
+    (TEXT if dry_run else STATUS).print(overview(cells), f"{numbers}: {len(left)} of {len(cells)} runs to do.", sep="")
     if dry_run:
         return
     failed: list[Failed] = []
@@ -102,6 +108,8 @@ def tune_command(
 
 def _tell_files(choices: Sequence[Choice], place: Path, console: Console) -> None:
     """Say where everything is, and how the chosen settings are measured."""
+    from esacl.grid.tuning_tables import DOCUMENT, PAGE, RECIPE
+
     chosen = any(choice.best for choice in choices)
     files = ", ".join([str(place / PAGE), DOCUMENT, *([RECIPE] if chosen else [])])
     console.print(f"written: {files}", markup=False, soft_wrap=True)
@@ -112,6 +120,8 @@ def _tell_files(choices: Sequence[Choice], place: Path, console: Console) -> Non
 
 def _tell_failures(choices: Sequence[Choice], failed: Sequence[Failed]) -> None:
     """Say what failed; where that may have changed the choice, end with a code that says so."""
+    from esacl.grid.tuning_tables import RECIPE
+
     broken = [news for news in failed if not news.diverged]
     nothing = [choice.row.name for choice in choices if choice.best is None]
     if len(failed) > len(broken):

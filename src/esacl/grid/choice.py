@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from esacl.config import Scenario
 from esacl.grid.plan import Cell
 from esacl.grid.points import Point
 from esacl.grid.tables import grid_lines
-from esacl.grid.tuning import Score, TunedRow, Tuning
+from esacl.grid.tuning import TunedRow, Tuning
 from esacl.report.groups import Spread, spread
 from esacl.report.record import RunRecord
 from esacl.report.sheet import Line
@@ -59,13 +60,13 @@ class Choice:
         return {name: words[chosen[name]] for name, words in found.items() if chosen[name] in words}
 
 
-def choose(tuning: Tuning, cells: Sequence[Cell], score: Score) -> list[Choice]:
+def choose(tuning: Tuning, cells: Sequence[Cell], score: Scenario) -> list[Choice]:
     """The best trial of every row; of equal ones the first that is listed."""
     lines = iter(grid_lines(cells))  # in the order of the trials
     return [_choice(row, [_trial(row, point, next(lines), score) for point in row.trials]) for row in tuning.rows]
 
 
-def _trial(row: TunedRow, point: Point, line: Line, score: Score) -> Trial:
+def _trial(row: TunedRow, point: Point, line: Line, score: Scenario) -> Trial:
     complete = len(line.records) == line.wanted
     found = spread([score_of(record, score) for record in line.records]) if complete else None
     return Trial(point, row.settings(point), line, found)
@@ -77,7 +78,7 @@ def _choice(row: TunedRow, trials: Sequence[Trial]) -> Choice:
     return Choice(row, trials, best)
 
 
-def score_of(record: RunRecord, score: Score) -> float | None:
+def score_of(record: RunRecord, score: Scenario) -> float | None:
     """What a run is judged by; a method that must be told the task has only Task-IL to be judged by."""
     if score == "task-il":
         return record.accuracy.task_il

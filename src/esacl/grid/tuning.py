@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from esacl.config import SHORT_NAMES
+from esacl.config import SHORT_NAMES, Scenario
 from esacl.errors import ConfigError
 from esacl.grid.points import Point, dotted
 from esacl.grid.recipe import Recipe, checked_seeds, expand, read_tables, recipe_of, rows_of
 from esacl.methods import method
 
-Score = Literal["both", "task-il", "class-il"]
 SPLIT = "train.split"
 LEAST_SEEDS = 2
 
@@ -43,7 +42,7 @@ class Tuning:
         return len(self.rows[0].trials)
 
 
-def read_tuning(path: Path, seeds: Sequence[int] | None = None, score: Score = "both") -> Tuning:
+def read_tuning(path: Path, seeds: Sequence[int] | None = None, score: Scenario = "both") -> Tuning:
     """The tuning in a file; whatever would make it unfair or meaningless is told before anything starts."""
     given = read_tables(path)
     shared = given.pop("tune", {})
@@ -129,7 +128,7 @@ def _enough(seeds: list[int]) -> list[int]:
     return seeds
 
 
-def _check_answers(rows: Sequence[TunedRow], score: Score) -> None:
+def _check_answers(rows: Sequence[TunedRow], score: Scenario) -> None:
     """Refuse a score that a row will not have."""
     for row in rows if score == "class-il" else ():
         config = row.trials[0].config(seed=0)

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from esacl.config import Scenario
 from esacl.files import write_atomic
 from esacl.grid.choice import Choice, Trial
 from esacl.grid.chosen import chosen_recipe
 from esacl.grid.plan import Cell
 from esacl.grid.tables import as_page, failed_section, measured_with
-from esacl.grid.tuning import Score, Tuning
-from esacl.report.columns import FIGURES
+from esacl.grid.tuning import Tuning
 from esacl.report.formats import as_markdown
-from esacl.report.groups import Spread
-from esacl.report.record import RunRecord
+from esacl.report.groups import Spread, spread
+from esacl.report.record import SETTINGS, RunRecord
 from esacl.report.scale import scale_words
 from esacl.report.sheet import Entry, Sheet
 from esacl.report.units import DASH, scale_for
@@ -23,8 +23,7 @@ from esacl.streams.choose import held_out
 RECIPE = "chosen.toml"
 PAGE = "tuning.md"
 DOCUMENT = "tuning.json"
-TASK_IL, CLASS_IL = FIGURES[:2]
-WORDS: Mapping[Score, str] = {
+WORDS: Mapping[Scenario, str] = {
     "both": "the mean of Task-IL and Class-IL, or Task-IL alone where a method must be told the task",
     "task-il": "Task-IL",
     "class-il": "Class-IL",
@@ -34,7 +33,7 @@ _PERCENT = scale_for("share", [])
 
 
 def write_tuning(
-    tuning: Tuning, choices: Sequence[Choice], cells: Sequence[Cell], score: Score, out: Path, command: str
+    tuning: Tuning, choices: Sequence[Choice], cells: Sequence[Cell], score: Scenario, out: Path, command: str
 ) -> None:
     """Write chosen.toml, tuning.md and tuning.json into the folder of a tuning."""
     told = how(tuning, score)
@@ -50,7 +49,7 @@ def write_tuning(
         (out / RECIPE).unlink(missing_ok=True)
 
 
-def how(tuning: Tuning, score: Score) -> str:
+def how(tuning: Tuning, score: Scenario) -> str:
     """How the settings were chosen."""
     seeds = ", ".join(map(str, tuning.recipe.seeds))
     return (
@@ -93,7 +92,7 @@ def _figures(trial: Trial) -> list[Entry]:
 
 
 def _accuracy(trial: Trial) -> list[Spread | None]:
-    return [figure.spread(trial.line.records) for figure in (TASK_IL, CLASS_IL)]
+    return [spread([record.accuracy.of(setting) for record in trial.line.records]) for setting in SETTINGS]
 
 
 def clearness(choice: Choice) -> str:
@@ -137,7 +136,7 @@ def _records(choice: Choice) -> list[RunRecord]:
     return [record for trial in choice.trials for record in trial.line.records]
 
 
-def as_json(tuning: Tuning, choices: Sequence[Choice], score: Score) -> str:
+def as_json(tuning: Tuning, choices: Sequence[Choice], score: Scenario) -> str:
     """The same for programs: shares, under names that stay."""
     document = {
         "title": tuning.recipe.title,

@@ -1,6 +1,7 @@
 """Exemplars: a memory with equally many examples of every class, mixed into the training set of later tasks."""
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -102,8 +103,10 @@ class ExemplarObjective(Objective):
 
     def mixed_in(self, earlier: Sequence[Task]) -> int:
         """The share of each earlier class, or all of it where it is smaller."""
-        sizes = [int((task.train.y == column).sum()) for task in earlier for column in task.classes]
-        return sum(min(self.memory.capacity // len(sizes), size) for size in sizes)
+        sizes = Counter[int]()
+        for task in earlier:
+            sizes.update(task.train.y.tolist())
+        return sum(min(self.memory.capacity // len(sizes), size) for size in sizes.values())
 
     def remembered(self) -> Examples | None:
         """The exemplars."""

@@ -47,6 +47,11 @@ class Gpm(StepConstraint):
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
+        if options.head == "separate" and context.shares_classes:
+            raise ConfigError(
+                "constraint.head = 'separate' freezes the columns of earlier tasks, but some classes of the stream are "
+                "in several tasks. Use constraint.head = 'projected'."
+            )
         self.tasks = 0  # that have ended
         self.seen = torch.empty(0, dtype=torch.int64, device=context.device)  # columns of their classes
         self.bases: Params = {}  # [inputs, directions] by weight, orthonormal columns

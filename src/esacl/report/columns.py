@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esacl.report.groups import Spread, spread
-from esacl.report.record import RunRecord
+from esacl.report.record import DOMAIN_IL, RunRecord
 from esacl.report.units import DASH, Kind, Scale, scale_for
 
 
@@ -23,11 +23,21 @@ class Figure:
         return spread([self.of(record) for record in records])
 
 
+def _apart(run: RunRecord, value: float | None) -> float | None:
+    return None if run.same_classes else value
+
+
+def _as_one(run: RunRecord, value: float | None) -> float | None:
+    return value if run.same_classes else None
+
+
 FIGURES = (
-    Figure("Accuracy", "Task-IL", "share", lambda run: run.accuracy.task_il, high_is_good=True),
-    Figure("Accuracy", "Class-IL", "share", lambda run: run.accuracy.class_il, high_is_good=True),
-    Figure("Forgetting", "Task-IL", "share", lambda run: run.forgetting.task_il),
-    Figure("Forgetting", "Class-IL", "share", lambda run: run.forgetting.class_il),
+    Figure("Accuracy", "Task-IL", "share", lambda run: _apart(run, run.accuracy.task_il), high_is_good=True),
+    Figure("Accuracy", "Class-IL", "share", lambda run: _apart(run, run.accuracy.class_il), high_is_good=True),
+    Figure("Accuracy", DOMAIN_IL, "share", lambda run: _as_one(run, run.accuracy.task_il), high_is_good=True),
+    Figure("Forgetting", "Task-IL", "share", lambda run: _apart(run, run.forgetting.task_il)),
+    Figure("Forgetting", "Class-IL", "share", lambda run: _apart(run, run.forgetting.class_il)),
+    Figure("Forgetting", DOMAIN_IL, "share", lambda run: _as_one(run, run.forgetting.task_il)),
     Figure("FLOPs", "executed", "flops", lambda run: run.flops.executed),
     Figure("FLOPs", "sparse", "flops", lambda run: run.flops.sparse),
     Figure("FLOPs", "paper", "flops", lambda run: run.flops.paper),
@@ -39,7 +49,7 @@ FIGURES = (
 CREDITED = Figure("FLOPs", "credited", "flops", lambda run: run.flops.credited)
 """What the paper's number of FLOPs is to be compared with."""
 
-WITH_CREDITED = (*FIGURES[:7], CREDITED, *FIGURES[7:])
+WITH_CREDITED = (*FIGURES[:9], CREDITED, *FIGURES[9:])
 """The same beside the paper's numbers."""
 
 ALL_FIGURES = (
@@ -105,7 +115,14 @@ class Column:
 
 def columns(records: Sequence[RunRecord], figures: Sequence[Figure] = FIGURES) -> list[Column]:
     """Every figure, in a unit that suits these runs; the kinds of FLOPs share theirs."""
+    kinds = {run.same_classes for run in records} or {False}
+    figures = [figure for figure in figures if _wanted(figure, kinds)]
     values: dict[Kind, list[float | None]] = {}
     for figure in figures:
         values.setdefault(figure.kind, []).extend(figure.of(record) for record in records)
     return [Column(figure, scale_for(figure.kind, values[figure.kind])) for figure in figures]
+
+
+def _wanted(figure: Figure, kinds: set[bool]) -> bool:
+    """Whether a figure means something for runs whose tasks have the same classes, or for the others."""
+    return figure.family not in ("Accuracy", "Forgetting") or (figure.name == DOMAIN_IL) in kinds

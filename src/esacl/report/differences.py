@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from esacl.errors import ConfigError, unknown_name
 from esacl.metrics.seeds import ENOUGH, LEVEL, Difference, paired_difference
-from esacl.report.columns import FIGURES, NUMBERS, Column, Figure
+from esacl.report.columns import FIGURES, NUMBERS, Figure, columns
 from esacl.report.sheet import Entry, Line, Number, Sheet, tables_of, title_of
 from esacl.report.units import DASH, scale_for
 
@@ -75,15 +75,15 @@ def difference_numbers(lines: Sequence[Line], against: str) -> Iterator[list[Num
 
 def _sheet(lines: Sequence[Line], other: Line) -> Sheet:
     others = [line for line in lines if line is not other]
+    shown = columns([record for line in lines for record in line.records], COMPARED)
     rows, counts = [], set()
     for line in others:
-        found = [difference(line, other, figure) for figure in COMPARED]
+        found = [difference(line, other, column.figure) for column in shown]
         pairs = {each.pairs for each in found if each is not None}
         counts |= pairs
         seeds = Entry(" or ".join(map(str, sorted(pairs))) or "0")
         rows.append((Entry(line.label), seeds, *map(_entry, found)))
-    scale = scale_for("share", [])
-    heads = [Column(figure, scale).heading for figure in COMPARED]
+    heads = [column.heading for column in shown]
     title = f"{title_of(lines)}: difference from {other.label}"
     return Sheet(title, ("row", "common seeds", *heads), tuple(rows), _caption(counts, other))
 

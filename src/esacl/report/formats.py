@@ -75,24 +75,23 @@ class _Pieces:
             yield self._table(piece, first, title=self._sheet.title if piece is pieces[0] else None)
 
     def _width(self, column: int) -> int:
-        parts = [*self._sheet.head[column].split(" "), *(p for row in self._sheet.rows for p in _stacked(row[column]))]
-        return max(map(len, parts))
+        return max(map(len, [*_heading(self._sheet.head[column]), *(row[column].text for row in self._sheet.rows)]))
 
     def _table(self, piece: Sequence[int], first: int, title: str | None) -> Table:
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(Text(self._sheet.head[0]), overflow="fold", max_width=first)
         for column in piece:
-            heading = Text(self._sheet.head[column].replace(" ", "\n"))
+            heading = Text("\n".join(_heading(self._sheet.head[column])))
             table.add_column(heading, justify="right", no_wrap=True)
         for row in self._sheet.rows:
-            cells = [Text("\n".join(_stacked(row[n])), style="bold" if row[n].bold else "") for n in piece]
+            cells = [Text(row[n].text, style="bold" if row[n].bold else "") for n in piece]
             table.add_row(Text(row[0].text), *cells)
         return table
 
 
-def _stacked(entry: Entry) -> list[str]:
-    """The spread below its mean: there is more room."""
-    return entry.text.replace(" ±", "\n±").split("\n")
+def _heading(text: str) -> list[str]:
+    """A heading in one line, or in two where it has more than a name and a unit."""
+    return [text] if text.count(" ") < 2 else text.split(" ", 1)
 
 
 def _markdown(sheet: Sheet) -> str:

@@ -1,6 +1,6 @@
 """What a finished run left behind, as typed records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -12,6 +12,7 @@ from esacl.metrics.memory import Footprint
 Setting = Literal["task_il", "class_il"]
 SETTINGS: tuple[Setting, ...] = ("task_il", "class_il")
 SETTING_NAMES: Mapping[Setting, str] = {"task_il": "Task-IL", "class_il": "Class-IL"}
+DOMAIN_IL = "Domain-IL"  # what both are where every task has the same classes
 
 Matrix = tuple[tuple[float, ...], ...]  # [stage][task]; NaN where it was not measured
 
@@ -87,6 +88,20 @@ class RunRecord:
     versions: Mapping[str, str]  # of what it ran with
 
     @property
+    def same_classes(self) -> bool:
+        """Whether every one of several tasks has the same classes: Task-IL and Class-IL are then one figure."""
+        return len(self.task_classes) > 1 and len(set(map(frozenset, self.task_classes))) == 1
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings that are worth showing: those it can answer, and one of two that coincide."""
+        return ("task_il",) if self.same_classes else tuple(key for key in SETTINGS if key in self.matrix)
+
+    def setting_name(self, setting: Setting) -> str:
+        """What a setting is called here."""
+        return DOMAIN_IL if self.same_classes else SETTING_NAMES[setting]
+
+    @property
     def joint(self) -> bool:
         """Whether all tasks were trained at once, so that there is no order in time."""
         return self.tasks > 1 and len(self.matrix["task_il"]) == 1
@@ -104,3 +119,8 @@ class RunRecord:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else float("nan")
+
+
+def shown_settings(records: Sequence[RunRecord]) -> tuple[Setting, ...]:
+    """The settings that are worth a plot of these runs: one where two coincide in all of them."""
+    return SETTINGS[:1] if records and all(record.same_classes for record in records) else SETTINGS

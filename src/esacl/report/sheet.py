@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from esacl.paper import Measure, Reported, reported
 from esacl.report.columns import ALL_FIGURES, CREDITED, FIGURES, NUMBERS, WITH_CREDITED, Column, Figure, columns
 from esacl.report.groups import contests
-from esacl.report.record import SETTING_NAMES, SETTINGS, RunRecord
+from esacl.report.record import DOMAIN_IL, SETTING_NAMES, SETTINGS, RunRecord
 from esacl.report.scale import scale_words
 from esacl.report.switches import switched_off
 from esacl.report.units import DASH, scale_for
@@ -187,11 +187,14 @@ def _seeds(lines: Sequence[Line]) -> Sheet:
     share = scale_for("share", [])
     seeds = sorted({record.seed for line in lines for record in line.records})
 
+    one = any(record.same_classes for line in lines for record in line.records)
+    shown = SETTINGS[:1] if one else SETTINGS
+
     def scores(line: Line, seed: int) -> str:
         found = [record.accuracy for record in line.records if record.seed == seed]
-        return " / ".join(share(found[0].of(setting)) for setting in SETTINGS) if found else DASH
+        return " / ".join(share(found[0].of(setting)) for setting in shown) if found else DASH
 
     rows = [(Entry(line.label), *(Entry(scores(line, seed)) for seed in seeds)) for line in lines]
-    both = " / ".join(SETTING_NAMES[setting] for setting in SETTINGS)
+    both = DOMAIN_IL if len(shown) == 1 else " / ".join(SETTING_NAMES[setting] for setting in SETTINGS)
     caption = f"{both} (%) of each seed."
     return Sheet(title_of(lines), ("seed", *map(str, seeds)), tuple(rows), caption)

@@ -1,7 +1,6 @@
 """The summary of runs for a terminal."""
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,10 +12,19 @@ from esacl.report.columns import Column, columns
 from esacl.report.groups import Contest, contests
 from esacl.report.record import RunRecord
 
-# Below this many characters a row for each run would break inside its numbers.
-_WIDE = 110
-
 Write = Callable[[Column], str]
+
+FIRST_DROPPED = (
+    ("FLOPs", "sparse"),
+    ("FLOPs", "paper"),
+    ("Forgetting", "Task-IL"),
+    ("", "Capacity"),
+    ("FLOPs", "executed"),
+    ("", "Time"),
+    ("Forgetting", "Class-IL"),
+    ("Forgetting", "Domain-IL"),
+)
+"""Figures that are left out where the terminal has no room, the first of them first."""
 
 
 def summary_table(records: Sequence[RunRecord]) -> Table:
@@ -25,63 +33,67 @@ def summary_table(records: Sequence[RunRecord]) -> Table:
 
 
 class _SummaryTable(Table):
-    """A table with a line for each run, or with stacked cells where the terminal is narrow."""
+    """A line for each run and one value in a cell; what does not fit is left to the report."""
 
     def __init__(self, records: Sequence[RunRecord]) -> None:
         super().__init__()
         self._contests, self._figures = contests(records), columns(records)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The layout that fits."""
-        layout = _lines if options.max_width >= _WIDE else _stacks
-        yield from layout(self._contests, self._figures).__rich_console__(console, options)
+        """With as many columns as fit."""
+        yield from self._fitted(console, options).__rich_console__(console, options)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """The width of that layout."""
-        layout = _lines if options.max_width >= _WIDE else _stacks
-        return layout(self._contests, self._figures).__rich_measure__(console, options)
+        """The width of that."""
+        return self._fitted(console, options).__rich_measure__(console, options)
+
+    def _fitted(self, console: Console, options: ConsoleOptions) -> Table:
+        endless = options.update(width=10_000)
+        shown = list(self._figures)
+        for family, name in FIRST_DROPPED:
+            if Measurement.get(console, endless, _table(self._contests, shown)).maximum <= options.max_width:
+                break
+            shown = [column for column in shown if (column.figure.family, column.figure.name) != (family, name)]
+        return _table(self._contests, shown)
 
 
-def _lines(found: Sequence[Contest], figures: Sequence[Column]) -> Table:
-    """One line for each run."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+def _table(found: Sequence[Contest], figures: Sequence[Column]) -> Table:
+    """One line for each run; the stream is a column where there are several."""
+    streams = len({contest.stream for contest in found}) > 1
+    table = Table(
+        title=None if streams or not found else found[0].stream,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     table.add_column("Method", overflow="fold")
-    table.add_column("Stream", overflow="fold")
+    if streams:
+        table.add_column("Stream", overflow="fold")
     table.add_column("Seed", justify="right", no_wrap=True)
     for column in figures:
-        table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
+        table.add_column(_heading(column), justify="right", no_wrap=True)
 
     def add(names: Sequence[str], write: Write, style: str = "") -> None:
-        # The spread stands below its mean: nine columns leave no room beside it.
-        table.add_row(*map(Text, names), *(write(column).replace(" ", "\n") for column in figures), style=style)
+        shown = names if streams else (names[0], names[2])
+        table.add_row(*map(Text, shown), *map(write, figures), style=style)
 
     _fill(table, found, add)
     return table
 
 
-def _stacks(found: Sequence[Contest], figures: Sequence[Column]) -> Table:
-    """One block for each run, with the numbers of one kind above each other."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_lines=True)
-    table.add_column("Method\nStream\nSeed", overflow="fold")
-    families = [list(members) for _, members in groupby(figures, key=lambda column: column.figure.family)]
-    for members in families:
-        table.add_column(_stacked_heading(members), justify="right", no_wrap=True)
-
-    def add(names: Sequence[str], write: Write, style: str = "") -> None:
-        cells = ["\n".join(write(column) for column in members) for members in families]
-        table.add_row(Text("\n".join(names)), *cells, style=style)
-
-    _fill(table, found, add)
-    return table
+def _heading(column: Column) -> str:
+    """Name and unit in one line; a family stands above it."""
+    family = column.figure.family
+    if family in ("", "Accuracy"):
+        return f"{column.figure.name} {column.scale.unit}"
+    return f"{column.scale.unit if family == 'FLOPs' else f'{family} {column.scale.unit}'}\n{column.figure.name}"
 
 
-def _stacked_heading(members: Sequence[Column]) -> str:
-    """Names above each other; a family says its own name and unit once."""
-    first = members[0]
-    if not first.figure.family:
-        return "\n".join(f"{column.figure.name} {column.scale.unit}" for column in members)
-    family = first.scale.unit if first.figure.kind == "flops" else f"{first.figure.family} {first.scale.unit}"
-    return "\n".join([family, *(column.figure.name for column in members)])
+def _mean(column: Column, records: Sequence[RunRecord]) -> str:
+    """With the spread beside it where it measures learning; cost is a plain mean."""
+    text = column.mean(records)
+    return text if column.figure.family in ("Accuracy", "Forgetting") else text.partition(" ")[0]
 
 
 def _fill(table: Table, found: Sequence[Contest], add: Callable[..., None]) -> None:
@@ -91,6 +103,6 @@ def _fill(table: Table, found: Sequence[Contest], add: Callable[..., None]) -> N
             for record in group.records:
                 add((group.label, contest.stream, str(record.seed)), lambda column, run=record: column.cell(run))
             if len(group.records) > 1:
-                add((group.label, contest.stream, "mean"), lambda column, of=group.records: column.mean(of), "bold")
+                add((group.label, contest.stream, "mean"), lambda column, of=group.records: _mean(column, of), "bold")
             if len(found) > 1 or len(contest.groups) > 1:
                 table.add_section()

@@ -8,13 +8,15 @@ from esacl.report import figures
 from esacl.report.columns import columns
 from esacl.report.figures import Drawing
 from esacl.report.groups import Contest, flatten
-from esacl.report.record import SETTING_NAMES, SETTINGS, RunRecord, Scores, Setting
+from esacl.report.record import DOMAIN_IL, SETTINGS, RunRecord, Scores, Setting
 from esacl.report.units import DASH, bytes_, flops, percent, seconds
 
 GLOSSARY = {
     "Task-IL": "Accuracy at the end, averaged over all tasks, when the task is known at test time: "
     "only the classes of that task compete.",
     "Class-IL": "The same when the task is not known at test time: the classes of all tasks compete.",
+    DOMAIN_IL: "Accuracy at the end, averaged over all tasks. Every task has the same classes in a new look, so that "
+    "Task-IL and Class-IL are one figure.",
     "Forgetting": "How far the tasks fell, on average, from their best accuracy to their accuracy at the end. "
     "Lower is better; 0% means that nothing was lost.",
     "Capacity": "What must be stored to use the network (weights kept, masks of tasks), as a share of the dense one.",
@@ -84,7 +86,7 @@ class ContestView:
 
 def view_run(record: RunRecord, label: str, prefix: str) -> RunView:
     """One run, with its figures drawn."""
-    settings = [setting for setting in SETTINGS if setting in record.matrix]
+    settings = record.settings
     drawn = [figures.heat_map(record, setting, f"{prefix}-matrix-{setting}") for setting in settings]
     if len(record.matrix["task_il"]) > 1:
         drawn += [figures.accuracy_over_time(record, setting, f"{prefix}-time-{setting}") for setting in settings]
@@ -100,7 +102,7 @@ def view_run(record: RunRecord, label: str, prefix: str) -> RunView:
             figures.time_bar(record, f"{prefix}-seconds"),
             figures.memory_bars(record, f"{prefix}-memory"),
         ),
-        settings_names=tuple(SETTING_NAMES[setting] for setting in settings),
+        settings_names=tuple(record.setting_name(setting) for setting in settings),
         task_rows=tuple(_task_row(record, task, settings) for task in range(record.tasks)),
         more=_more(record),
         config=_config(record),
@@ -131,7 +133,7 @@ def _notes(contest: Contest) -> list[str]:
 
 
 def _comparison_drawings(contest: Contest, prefix: str) -> list[Drawing]:
-    settings: list[Setting] = [key for key in SETTINGS if any(key in run.matrix for run in contest.records)]
+    settings: list[Setting] = [key for key in SETTINGS if any(key in run.settings for run in contest.records)]
     drawn = [figures.final_accuracy(contest, setting, f"{prefix}-final-{setting}") for setting in settings]
     if contest.tasks > 1:
         drawn += [figures.average_over_time(contest, setting, f"{prefix}-mean-{setting}") for setting in settings]
@@ -173,14 +175,24 @@ def _cards(record: RunRecord) -> tuple[Card, ...]:
     needs_task = "This method must be told the task, so it has no Class-IL accuracy."
     absent = "This run was asked for Task-IL only." if asked == "task-il" else needs_task
     whole = "All tasks were trained at once, so nothing could be forgotten." if record.joint else GLOSSARY["Forgetting"]
+    scores: tuple[Card, ...]
+    if record.same_classes:
+        scores = (
+            Card(DOMAIN_IL, percent(accuracy.task_il), why=GLOSSARY[DOMAIN_IL]),
+            Card("Forgetting", percent(lost.task_il), DOMAIN_IL, (), whole),
+        )
+    else:
+        scores = (
+            Card("Task-IL", percent(accuracy.task_il), why=GLOSSARY["Task-IL"]),
+            Card(
+                "Class-IL",
+                percent(accuracy.class_il),
+                why=absent if accuracy.class_il is None else GLOSSARY["Class-IL"],
+            ),
+            Card("Forgetting", percent(lost.task_il), "Task-IL", (("Class-IL", percent(lost.class_il)),), whole),
+        )
     return (
-        Card("Task-IL", percent(accuracy.task_il), why=GLOSSARY["Task-IL"]),
-        Card(
-            "Class-IL",
-            percent(accuracy.class_il),
-            why=absent if accuracy.class_il is None else GLOSSARY["Class-IL"],
-        ),
-        Card("Forgetting", percent(lost.task_il), "Task-IL", (("Class-IL", percent(lost.class_il)),), whole),
+        *scores,
         Card(
             "Capacity",
             percent(record.capacity),
@@ -232,7 +244,8 @@ def _more(record: RunRecord) -> dict[str, dict[str, str]]:
     """Figures that are worth having but not worth a card."""
 
     def both(scores: Scores) -> dict[str, str]:
-        return {SETTING_NAMES[setting]: percent(scores.of(setting), signed=True) for setting in SETTINGS}
+        shown = record.settings if record.same_classes else SETTINGS
+        return {record.setting_name(setting): percent(scores.of(setting), signed=True) for setting in shown}
 
     run = {"directory": record.name, "evaluated on": f"{record.split} split", "logit mask": record.logit_mask}
     tables = {

@@ -186,6 +186,11 @@ def _prepare(
     check_held_out(config, chosen, all(len(task.validation) > 0 for task in stream.tasks))
     if chosen.joint:
         stream = stream.joint()
+    elif stream.shares_classes and getattr(chosen.part("sparsity"), "holds_classes", False):
+        raise ConfigError(
+            f"{config.method} never moves the head's rows of a class again after its task, but some classes of "
+            f"{stream.name!r} are in several tasks. Use tasks of different classes, or another method: esacl-er."
+        )
     tasks, classes = len(stream.tasks), len(stream.tasks[0].classes)
     config = replace(config, stream=replace(config.stream, tasks=tasks, classes_per_task=classes))
     own = None if given is None else own_net(given, stream.shape, config.seed)

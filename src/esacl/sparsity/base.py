@@ -39,6 +39,7 @@ class SparsityStrategy(Part):
     Options: ClassVar[type[Any]] = DenseOptions
     prunes: ClassVar[bool] = False  # whether `end_task` sets weights to zero
     views_weights: ClassVar[bool] = False  # whether `view` differs from the identity
+    holds_classes: ClassVar[bool] = False  # whether the head's rows of a class never move again after its task
     needs_task_id: ClassVar[bool] = False  # whether it can answer only when told the task
     needs_validation: ClassVar[bool] = False  # whether it watches validation examples while it trains
     observes_gradients: ClassVar[bool] = False  # whether `observe_gradients` wants to be called

@@ -41,6 +41,7 @@ class Isolated(SparsityStrategy, ABC):
     Options: ClassVar[type[Any]] = IsolationOptions
     views_weights = True
     needs_task_id = True
+    holds_classes = True
     stores_masks = True
 
     @classmethod

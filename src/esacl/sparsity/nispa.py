@@ -54,6 +54,7 @@ class Nispa(SparsityStrategy):
 
     Options: ClassVar[type[Any]] = NispaOptions
     needs_validation = True
+    holds_classes = True
 
     @property
     def target(self) -> float:

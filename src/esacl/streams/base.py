@@ -6,19 +6,28 @@ from hashlib import sha256
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from esacl.streams.inputs import ImageInputs
 
+SHOWN = 10  # classes of a task that its repr lists
 
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """Stored examples: images stay uint8 in memory; feature arrays are float32."""
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Examples(Dataset[tuple[Tensor, int]]):
+    """Stored examples: images stay uint8 in memory; feature arrays are float32. A torch `Dataset` of (x, column)."""
 
     x: Tensor  # [N, C, H, W]
     y: Tensor  # [N] int64
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.x[index], int(self.y[index])
+
+    def __repr__(self) -> str:
+        return f"Examples({len(self)} of {_by(self.x.shape[1:])}, {str(self.x.dtype).removeprefix('torch.')})"
 
     def take(self, rows: Tensor) -> "Examples":
         """The examples at `rows`."""
@@ -36,7 +45,7 @@ class Source:
     inputs: ImageInputs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Task:
     """The classes that arrive together, as columns of the head, and their three splits."""
 
@@ -50,8 +59,13 @@ class Task:
         """The examples of "train", "validation" or "test"."""
         return {"train": self.train, "validation": self.validation, "test": self.test}[name]
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(self.split(name))} {name}" for name in ("train", "validation", "test"))
+        shown = [*map(str, self.classes[:SHOWN]), *(["…"] if len(self.classes) > SHOWN else [])]
+        return f"Task({self.index}: classes {' '.join(shown)}; {sizes})"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Stream:
     """A sequence of tasks. `stages` are what is trained in turn; `tasks` are what is evaluated, if anything is."""
 
@@ -67,18 +81,43 @@ class Stream:
         channels, height, width = self.stages[0].train.x.shape[1:]
         return channels, height, width
 
+    def __repr__(self) -> str:
+        kind = ", the same in every task" if self.same_classes else ""
+        tasks = len(self.tasks or self.stages)
+        return f"Stream({self.name}: {tasks} tasks, {len(self.class_names)} classes{kind}, {_by(self.shape)})"
+
+    @property
+    def same_classes(self) -> bool:
+        """Whether every one of several tasks has the same classes: domain-incremental."""
+        return len(self.tasks) > 1 and len({frozenset(task.classes) for task in self.tasks}) == 1
+
+    @property
+    def shares_classes(self) -> bool:
+        """Whether some class is trained in several tasks."""
+        return sum(len(stage.classes) for stage in self.stages) > len(
+            {c for stage in self.stages for c in stage.classes}
+        )
+
     @property
     def task_of(self) -> Tensor:
         """The task of each column: the last that has its class; -1 where none has it yet."""
+        return self._owners(self.tasks or self.stages)
+
+    def task_of_at(self, stage: int) -> Tensor:
+        """The same while a stage is trained: the last task up to it that has the class."""
+        whole = self.tasks and len(self.tasks) != len(self.stages)  # all tasks at once
+        return self.task_of if whole else self._owners(self.stages[: stage + 1])
+
+    def _owners(self, tasks: Sequence[Task]) -> Tensor:
         owner = torch.full((len(self.class_names),), -1)
-        for task in self.tasks or self.stages:
+        for task in tasks:
             owner[list(task.classes)] = task.index
         return owner
 
     def joint(self) -> "Stream":
         """The same tasks, trained all at once: the upper bound."""
         parts = [_concatenate([task.split(name) for task in self.tasks]) for name in ("train", "validation", "test")]
-        classes = tuple(column for task in self.tasks for column in task.classes)
+        classes = tuple(dict.fromkeys(column for task in self.tasks for column in task.classes))
         return replace(self, stages=(Task(0, classes, *parts),))
 
     def fingerprint(self) -> str:
@@ -90,6 +129,10 @@ class Stream:
                 digest.update(examples.y.numpy().tobytes())
                 digest.update(examples.x[:: max(1, len(examples) // 16)].contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+
+def _by(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
 
 
 def _concatenate(parts: Sequence[Examples]) -> Examples:

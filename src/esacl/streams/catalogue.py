@@ -8,7 +8,7 @@ from esacl import plugins
 from esacl.code import imported, told
 from esacl.config import StreamConfig
 from esacl.errors import ConfigError, EsaclError, unknown_name
-from esacl.streams import digits, folder
+from esacl.streams import digits, domains, folder
 from esacl.streams.base import Source, Stream
 from esacl.streams.choose import Limit
 from esacl.streams.images import Progress
@@ -34,6 +34,10 @@ class StreamInfo:
 
 _INFOS = (
     StreamInfo("split-digits", "handwritten digits of scikit-learn, ready without a download", 10, 5, (1, 8, 8)),
+    *(
+        StreamInfo(name, f"the same digits in every task, {look}", 10, domains.TASKS, (1, 8, 8))
+        for name, look in (("rotated-digits", "turned further each time"), ("permuted-digits", "pixels in a new order"))
+    ),
     *(
         StreamInfo(data.stream, text, data.classes, tasks, image, data.url, data.size)
         for data, text, tasks, image in (
@@ -93,8 +97,18 @@ def absolute(config: StreamConfig) -> StreamConfig:
     return config
 
 
-def open_stream(config: StreamConfig, seed: int, progress: Progress | None = None) -> Stream:
-    """The stream that `config` describes, in memory; only a shuffled class order depends on the seed."""
+def open_stream(config: StreamConfig | str, seed: int = 0, progress: Progress | None = None) -> Stream:
+    """The stream of that name, or that `config` describes, in memory; the seed shuffles the class order, if asked to.
+
+    >>> open_stream("split-digits")
+    Stream(split-digits: 5 tasks, 10 classes, 1×8×8)
+    """
+    config = StreamConfig(config) if isinstance(config, str) else config
+    if not isinstance(config, StreamConfig):
+        raise ConfigError(
+            f"a stream is opened by name, such as 'split-digits', but a {type(config).__name__} was given. Data of "
+            f"your own: esacl.as_stream(data)."
+        )
     if config.name.startswith(_FOLDER):
         path = config.name.removeprefix(_FOLDER)
         if not path:
@@ -111,6 +125,8 @@ def open_stream(config: StreamConfig, seed: int, progress: Progress | None = Non
     info = next((info for info in _INFOS if info.name == config.name), None)
     if info is None or info.classes is None:
         raise unknown_name("stream", config.name, [info.name for info in available()])
+    if config.name in domains.LOOKS:
+        return domains.in_new_looks(replace(digits.read(), name=config.name), config, seed)
     if config.name == "split-digits":
         source = digits.read()
     else:

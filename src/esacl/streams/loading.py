@@ -27,7 +27,7 @@ class Loader:
         self.examples = examples
         self.batch_size = batch_size
         self._inputs = stream.inputs
-        self._task_of = stream.task_of
+        self._task_of = stream.task_of_at(stage)
         self._seed = seed
         self._device = device
         self._views = views

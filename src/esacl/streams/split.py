@@ -9,7 +9,7 @@ from esacl.config import StreamConfig
 from esacl.errors import ConfigError
 from esacl.rng import generator
 from esacl.streams.base import Examples, Source, Stream, Task
-from esacl.streams.choose import Limit, cut, rows_by_class
+from esacl.streams.choose import Limit, choose, cut, rows_by_class
 
 
 def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | None = None) -> Stream:
@@ -21,21 +21,46 @@ def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | 
     column[order] = torch.arange(classes)
     train, validation, test = _rows(source, config)
     size = classes // tasks
+    owned = [order[index * size : (index + 1) * size].tolist() for index in range(tasks)]
+    learnt = _blurred([[train[k] for k in own] for own in owned], config.blur)
     parts = []
-    for index in range(tasks):
-        own = order[index * size : (index + 1) * size].tolist()
+    for index, own in enumerate(owned):
         parts.append(
             Task(
                 index,
                 tuple(range(index * size, (index + 1) * size)),
-                _gathered(source.train, [train[k] for k in own], column),
+                _gathered(source.train, learnt[index], column),
                 _gathered(source.train, [validation[k] for k in own], column),
                 _gathered(source.test, [test[k] for k in own], column),
             )
         )
     names = tuple(source.class_names[k] for k in order.tolist())
     inputs = source.inputs if config.augment else replace(source.inputs, padding=0, flip=False)
-    return Stream(source.name, names, tuple(parts), tuple(parts), inputs)
+    evaluated = tuple(parts)
+    stages = evaluated if config.blur == 0 else tuple(map(_with_all_classes, evaluated))
+    return Stream(source.name, names, evaluated, stages, inputs)
+
+
+def _blurred(groups: list[list[Tensor]], share: float) -> list[list[Tensor]]:
+    """Rows of each task, by class: a fixed share of every class goes to the other tasks, to each in turn."""
+    if share == 0:
+        return groups
+    if len(groups) == 1:
+        raise ConfigError(f"stream.blur = {share} spreads classes over other tasks, but there is one. Use more tasks.")
+    blurred: list[list[Tensor]] = [[] for _ in groups]
+    for task, own in enumerate(groups):
+        others = [other for other in range(len(groups)) if other != task]
+        for number, rows in enumerate(own):
+            moved = choose(rows, min(round(len(rows) * share), len(rows) - 1), "blur")
+            blurred[task].append(rows[~torch.isin(rows, moved)])
+            for place in range(len(others)):
+                blurred[others[(place + number) % len(others)]].append(moved[place :: len(others)])
+    return blurred
+
+
+def _with_all_classes(task: Task) -> Task:
+    """A task as it is trained: with the classes of all its training examples."""
+    return replace(task, classes=tuple(sorted(set(task.train.y.tolist()))))
 
 
 def class_order(classes: int, order: str, seed: int) -> Tensor:

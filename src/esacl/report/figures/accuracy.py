@@ -22,7 +22,7 @@ from esacl.report.figures.svg import (
     shade,
     to_svg,
 )
-from esacl.report.record import SETTING_NAMES, RunRecord, Setting
+from esacl.report.record import RunRecord, Setting
 from esacl.report.units import DASH, percent
 
 _MOST_NUMBERS = 20  # tasks; beyond, a number does not fit its cell
@@ -32,7 +32,7 @@ _DARK_CELL = 0.68  # opacity from which text on a cell takes the other colour
 
 def heat_map(record: RunRecord, setting: Setting, prefix: str) -> Drawing:
     """Accuracy on every task after every stage, with tasks that were not seen yet faded."""
-    rows, tasks, name = record.matrix[setting], record.tasks, SETTING_NAMES[setting]
+    rows, tasks, name = record.matrix[setting], record.tasks, record.setting_name(setting)
     cell = 38 if len(rows) == 1 else max(22, min(38, 340 / tasks))
     edge = Margins(left=84 if record.joint else 58, right=4, top=54, bottom=8)
     with house_style():
@@ -63,7 +63,7 @@ def heat_map(record: RunRecord, setting: Setting, prefix: str) -> Drawing:
 
 def accuracy_over_time(record: RunRecord, setting: Setting, prefix: str) -> Drawing:
     """One line for each task from the stage that trained it, and the average of the tasks seen so far."""
-    rows, tasks, name = record.matrix[setting], record.tasks, SETTING_NAMES[setting]
+    rows, tasks, name = record.matrix[setting], record.tasks, record.setting_name(setting)
     lines = [[100 * rows[stage][task] for stage in range(task, tasks)] for task in range(tasks)]
     average = [100 * value for value in record.average_so_far(setting)]
     few = tasks <= _FEW

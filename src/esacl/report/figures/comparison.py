@@ -22,7 +22,7 @@ from esacl.report.figures.svg import (
     to_svg,
 )
 from esacl.report.groups import Contest, Group, spread
-from esacl.report.record import SETTING_NAMES, Setting
+from esacl.report.record import Setting
 from esacl.report.units import DASH, flops, scale_for, shorten
 
 _LONGEST = 18  # characters of a name beside a row
@@ -31,7 +31,7 @@ _SHARE = scale_for("share", [])
 
 def final_accuracy(contest: Contest, setting: Setting, prefix: str) -> Drawing:
     """Every seed as a dot and the mean as a stroke, one row for each method."""
-    groups, name = contest.groups, SETTING_NAMES[setting]
+    groups, name = contest.groups, contest.records[0].setting_name(setting)
     values = [[run.accuracy.of(setting) for run in group.records] for group in groups]
     known = [100 * value for row in values for value in row if value is not None]
     low, high = round_range(known)
@@ -72,7 +72,7 @@ def final_accuracy(contest: Contest, setting: Setting, prefix: str) -> Drawing:
 
 def average_over_time(contest: Contest, setting: Setting, prefix: str) -> Drawing:
     """Average accuracy over the tasks seen so far, one line for each method."""
-    name, tasks, keys, everything, ends = SETTING_NAMES[setting], contest.tasks, [], [], []
+    name, tasks, keys, everything, ends = contest.records[0].setting_name(setting), contest.tasks, [], [], []
     with house_style():
         figure, axes = canvas(WIDTH, 300)
         for place, group in enumerate(contest.groups):
@@ -135,7 +135,10 @@ def accuracy_against_cost(contest: Contest, prefix: str) -> Drawing:
     """Final accuracy against executed FLOPs: a dot for each run, better to the top left."""
     everyone = all("class_il" in run.matrix for run in contest.records)
     setting: Setting = "class_il" if everyone else "task_il"
-    name, scale = SETTING_NAMES[setting], scale_for("flops", [run.flops.executed for run in contest.records])
+    name, scale = (
+        contest.records[0].setting_name(setting),
+        scale_for("flops", [run.flops.executed for run in contest.records]),
+    )
     heights = [100 * (run.accuracy.of(setting) or 0.0) for run in contest.records]
     with house_style():
         figure, axes = canvas(WIDTH, 300)

@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from esacl.report.figures.svg import FG, MUTED, WIDTH, Margins, canvas, colour, house_style
 from esacl.report.groups import Spread, bars_told
-from esacl.report.record import SETTING_NAMES, Setting
+from esacl.report.record import Setting
 from esacl.report.sheet import Line
 from esacl.report.study.ablations import Ablation, Kind
 from esacl.report.study.chart import Chart, Sign, Spot
@@ -25,7 +25,7 @@ def ablation_bars(found: Sequence[Ablation], kind: Kind, setting: Setting) -> Ch
     groups = [(one, rows) for one in found if len(rows := _rows(one, setting)) > 1]
     if not groups:
         return None
-    name = SETTING_NAMES[setting]
+    name = found[0].whole.records[0].setting_name(setting)
     height = _ROW * sum(len(rows) + 1.2 for _, rows in groups)
     top = max(100 * (y.mean + (y.std or 0)) for _, rows in groups for _, _, y in rows)
     spots, told = [], []

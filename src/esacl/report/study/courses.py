@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from esacl.report.figures.svg import FG, MUTED, WIDTH, Margins, canvas, house_style
 from esacl.report.groups import bars_told
-from esacl.report.record import SETTING_NAMES, Setting
+from esacl.report.record import Setting
 from esacl.report.study.chart import Chart, Spot, families_shown
 from esacl.report.study.families import FAMILIES, family_of
 from esacl.report.study.labels import spread_out
@@ -22,7 +22,7 @@ _SHARE = scale_for("share", [])
 
 def forgetting_over_tasks(found: Sequence[Course], setting: Setting) -> Chart:
     """Forgetting of the tasks so far, after each task from the second on."""
-    name = SETTING_NAMES[setting]
+    name = found[0].line.records[0].setting_name(setting)
     ranked = sorted(found, key=lambda course: course.stages[-1].mean)
     named = ranked if len(found) <= MOST_NAMES else ranked[:NAMED]
     texts = [shorten(course.line.label, _LONGEST) for course in named]

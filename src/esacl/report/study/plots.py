@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from esacl.report.record import SETTING_NAMES, SETTINGS
+from esacl.report.record import SETTING_NAMES, shown_settings
 from esacl.report.sheet import Line, tables_of
 from esacl.report.study.ablations import KINDS, ablations
 from esacl.report.study.bars import ablation_bars
@@ -40,21 +40,22 @@ class Theme:
 def themes(lines: Sequence[Line]) -> list[Theme]:
     """Every plot of lines that may be compared; nothing where there is no data."""
     found = []
+    settings = shown_settings([record for line in lines for record in line.records])
     for cost in COSTS:
-        planes = [(setting, dots(lines, setting, cost)) for setting in SETTINGS]
+        planes = [(setting, dots(lines, setting, cost)) for setting in settings]
         charts = [accuracy_over(points, setting, cost) for setting, points in planes if points]
         found.append(Theme(f"Accuracy over {cost.name}", tuple(charts)))
-    paths = [(setting, courses(lines, setting)) for setting in SETTINGS]
+    paths = [(setting, courses(lines, setting)) for setting in settings]
     charts = [forgetting_over_tasks(known, setting) for setting, known in paths if known]
     found.append(Theme("Forgetting over tasks", tuple(charts)))
     for name, alike in groupby(SWEEPS, lambda sweep: sweep.name):
         sweeps = list(alike)
         swept = [one for sweep in sweeps for one in series(lines, sweep)]
-        along = [accuracy_along(swept, sweeps[0], setting) for setting in SETTINGS]
+        along = [accuracy_along(swept, sweeps[0], setting) for setting in settings]
         found.append(Theme(f"Sweep: {name}", tuple(chart for chart in along if chart)))
     for kind in KINDS:
         parts = ablations(lines, kind)
-        bars = [ablation_bars(parts, kind, setting) for setting in SETTINGS]
+        bars = [ablation_bars(parts, kind, setting) for setting in settings]
         found.append(Theme(kind.title, tuple(chart for chart in bars if chart)))
     return [theme for theme in found if theme.charts]
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from esacl.report.figures.accuracy import round_range
 from esacl.report.figures.svg import CARD, FG, MUTED, WIDTH, Margins, canvas, house_style
 from esacl.report.groups import bars_told
-from esacl.report.record import SETTING_NAMES, Setting
+from esacl.report.record import Setting
 from esacl.report.study.chart import Chart, Spot, families_shown
 from esacl.report.study.families import FAMILIES, family_of
 from esacl.report.study.labels import Box, Point, nearest_edge, place, side_by_side
@@ -29,7 +29,7 @@ _SHARE = scale_for("share", [])
 
 def accuracy_over(found: Sequence[Dot], setting: Setting, cost: Cost) -> Chart:
     """Every line by its cost and its accuracy at the end; bars are standard deviations over the seeds."""
-    name = SETTING_NAMES[setting]
+    name = found[0].line.records[0].setting_name(setting)
     scale = scale_for(cost.kind, [dot.x.mean for dot in found])
     with house_style():
         figure, axes = canvas(WIDTH, 330 + 5 * min(len(found), MOST_NAMES), Margins(right=16, top=16))

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from esacl.report.figures.accuracy import round_range
 from esacl.report.figures.svg import SERIES, WIDTH, canvas, colour, house_style
 from esacl.report.groups import Spread, bars_told
-from esacl.report.record import SETTING_NAMES, Setting
+from esacl.report.record import Setting
 from esacl.report.sheet import Line
 from esacl.report.study.chart import Chart, Sign, Spot
 from esacl.report.study.families import FAMILIES, family_of
@@ -27,7 +27,7 @@ def accuracy_along(found: Sequence[Series], sweep: Sweep, setting: Setting) -> C
     drawn = [(one, course) for one in found if len(course := _course(one, values, setting)) > 1]
     if not drawn:
         return None
-    name, signs = SETTING_NAMES[setting], _signs([one for one, _ in drawn])
+    name, signs = drawn[0][1][0][1].records[0].setting_name(setting), _signs([one for one, _ in drawn])
     with house_style():
         figure, axes = canvas(WIDTH, 320)
         shifts = [0.12 * (place - (len(drawn) - 1) / 2) / len(drawn) for place in range(len(drawn))]

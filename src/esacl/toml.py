@@ -1,0 +1,53 @@
+"""Settings written as TOML, as nested tables."""
+
+import tomllib
+from numbers import Integral
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from esacl.errors import ConfigError
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no config file {str(path)!r}. Check the path given to --config.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(
+            f"cannot read the config file {str(path)!r} as TOML: {error}. Mend that line, or use another file."
+        ) from None
+
+
+def set_option(tables: dict[str, Any], assignment: str) -> None:
+    """Apply one `part.key=value` to nested tables.
+
+    >>> tables = {"train": {"epochs": 10}}
+    >>> set_option(tables, "train.epochs=3")
+    >>> set_option(tables, "objective.alpha=0.2")
+    >>> tables
+    {'train': {'epochs': 3}, 'objective': {'alpha': 0.2}}
+    """
+    path, equals, text = assignment.partition("=")
+    names = path.strip().split(".")
+    if not equals or not all(names) or len(names) > 2:
+        raise ConfigError(f"--set takes part.key=value, such as train.epochs=5, but {assignment!r} was given.")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    place = tables if len(names) == 1 else tables.setdefault(names[0], {})
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {assignment!r}: {names[0]!r} is a value, not a table of options.")
+    place[names[-1]] = value
+
+
+def plain_value(value: Any) -> Any:
+    """Paths as text, and whole numbers of other libraries as Python's."""
+    if isinstance(value, PathLike):
+        return str(fspath(value))
+    if isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, Integral) else value
