@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from esacl.files import remove_leftovers, write_atomic
+from esacl.files import Folder, remove_leftovers, write_atomic
 
 
 def names(folder: Path) -> list[str]:
@@ -26,10 +26,10 @@ def test_a_write_that_fails_midway_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "a.txt"
     path.write_text("old")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(os if failing == "fsync" else Path, failing, fail)
+    monkeypatch.setattr(os, failing, fail)
     with pytest.raises(OSError, match="no space"):
         write_atomic(path, "new")
     assert path.read_text() == "old"
@@ -53,12 +53,14 @@ def test_the_data_are_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch
 
 
 def test_leftovers_of_a_killed_writer_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    for name in (".a.txt.123.tmp", ".000001.safetensors.9.tmp", "a.txt", "b.tmp", ".hidden"):
+    left = [".a.txt.123.tmp", ".a.txt.0123456789abcdef.tmp"]
+    others = [".b.txt.123.tmp", ".draft.tmp", ".hidden", "a.txt", "b.tmp"]
+    for name in (*left, *others):
         (tmp_path / name).write_text("x")
-    remove_leftovers(tmp_path)
-    assert names(tmp_path) == [".hidden", "a.txt", "b.tmp"]
+    remove_leftovers(Folder(tmp_path), {"a.txt"}.__contains__)
+    assert names(tmp_path) == others
 
 
 def test_a_folder_that_does_not_exist_has_no_leftovers(tmp_path: Path) -> None:
-    remove_leftovers(tmp_path / "none")
+    remove_leftovers(Folder(tmp_path / "none"), {"a.txt"}.__contains__)
     assert names(tmp_path) == []

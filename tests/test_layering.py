@@ -20,6 +20,8 @@ LAYERS = [
         "ranking",
         "presets",
         "rng",
+        "run_lock",
+        "sealed",
         "types",
         "files",
         "version",

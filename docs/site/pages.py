@@ -16,6 +16,7 @@ ROOT = DOCS.parent
 STANDS_FOR = {
     ROOT / "README.md": DOCS / "index.md",
     ROOT / "CONTRIBUTING.md": DOCS / "contributing.md",
+    ROOT / "SECURITY.md": DOCS / "security.md",
     ROOT / "CHANGELOG.md": DOCS / "changelog.md",
     DOCS / "methods": DOCS / "methods" / "README.md",
 }

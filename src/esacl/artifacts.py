@@ -1,27 +1,35 @@
-"""A run on disk: its directory, its results, and the lock that keeps a second process out."""
+"""A run on disk: its directory, its results, and what tells its own files from those of others."""
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from filelock import FileLock, Timeout
-from safetensors.torch import save
 from torch import Tensor
 
 from esacl.config import Config, read_toml
 from esacl.errors import ConfigError, RunError
-from esacl.files import remove_leftovers, write_atomic
+from esacl.files import Folder, remove_leftovers
 from esacl.metrics.cost import Flops
 from esacl.metrics.memory import Footprint
+from esacl.run_lock import NAME as LOCK
+from esacl.run_lock import RunLock
+from esacl.sealed import recorded_digest, seal
+from esacl.slots import CHOSEN
 from esacl.training.checkpoint import Checkpoints
 
 SCHEMA = 1
+SETTINGS = "config.toml"
+WRITTEN = ("events.jsonl", "results.json", "report.html", "model.safetensors")
+"""Files that a run writes besides its settings, checkpoints and TensorBoard's."""
+
+_SECTIONS = {"method", "seed", "stream", "net", "train", "machine"}  # every run has written all of them
+_TENSORBOARD = re.compile(r"events\.out\.tfevents\..+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,6 +61,7 @@ class Results:
     pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task, if measured
     measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
     remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
+    weights_sha256: str | None = None  # the digest in model.safetensors, which says whose results these are
 
     def __repr__(self) -> str:
         scores = (
@@ -79,43 +88,72 @@ class Results:
         return Results(**values)
 
 
+def _repeated(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that results repeat, as far as these have them."""
+    tables = {name: table for name, table in config.items() if isinstance(table, dict)}
+    stream, train, parts = (tables.get(name, {}) for name in ("stream", "train", "parts"))
+    chosen = [str(parts[slot]) for slot in CHOSEN if slot in parts]
+    found = {
+        "method": " + ".join([str(config["method"]), *chosen]) if "method" in config else None,
+        "seed": config.get("seed"),
+        "stream": stream.get("name"),
+        "epochs": train.get("epochs"),
+        "split": train.get("split"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 class RunDirectory:
-    """The files of one run."""
+    """The files of one run, read and written inside its directory only: links are refused."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoints = Checkpoints(path / "checkpoint")
+        self._lock = RunLock(path)
+        self.folder = Folder(path, guard=self._lock.check)
+        self.checkpoints = Checkpoints(Folder(path / "checkpoint", self.folder, self._lock.check))
         self.events = path / "events.jsonl"
         self.results = path / "results.json"
         self.report = path / "report.html"
         self.weights = path / "model.safetensors"
         self.tensorboard = path / "tensorboard"
-        self._config = path / "config.toml"
+        self._boards = Folder(self.tensorboard, self.folder, self._lock.check)
+        self._config = path / SETTINGS
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the directory: a second process is refused, and a killed one leaves no lock behind."""
+    def locked(self, also: Collection[str] = ()) -> Iterator[None]:
+        """Hold the directory: a second process is refused, and a killed one leaves no lock behind.
+
+        `also` are names of files that the holder writes there besides those of a run.
+        """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock", timeout=0)
-            lock.acquire()
-        except Timeout:
-            raise RunError(
-                f"another process is working in {str(self.path)!r}. Wait until it ends, or use another directory."
-            ) from None
+            self.folder.make()
+            self.check_links()
         except OSError as error:
             raise self._unwritable(error.strerror or str(error)) from None
-        try:
-            remove_leftovers(self.path)
-            remove_leftovers(self.checkpoints.folder)
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._lock.hold())
+            except OSError as error:
+                raise self._unwritable(error.strerror or str(error)) from None
+            remove_leftovers(self.folder, {SETTINGS, *WRITTEN, *also}.__contains__)
+            self.checkpoints.remove_leftovers()
             yield
-        finally:
-            lock.release()
+
+    def check_held(self) -> None:
+        """Stop where somebody has taken the lock away; every write through this object asks by itself."""
+        self._lock.check()
+
+    def check_links(self) -> None:
+        """Refuse a directory, as one may receive it, in which a file of a run leads elsewhere."""
+        for name in (SETTINGS, *WRITTEN, "checkpoint", "tensorboard", LOCK):
+            self.folder.refuse_link(name)
 
     def check_free(self, overwrite: bool) -> None:
         """Refuse to start where a run is already, unless it may be replaced, and never touch files of others."""
         self._check_writable()
-        foreign = [path.name for path in self._owned() if path.exists()]
+        self.check_links()
+        owned = (*WRITTEN, "checkpoint", "tensorboard")
+        foreign = [name for name in owned if (self.path / name).exists()]
         if foreign and not self._config.exists():
             raise RunError(
                 f"{str(self.path)!r} holds {foreign[0]!r}, which no run put there (there is no config.toml). "
@@ -130,13 +168,17 @@ class RunDirectory:
             )
 
     def _check_is_run(self) -> None:
-        """Refuse a config.toml that somebody else may miss."""
+        """Refuse a config.toml that somebody else may miss: one that a run wrote has every section."""
         try:
-            self.config()
+            written = read_toml(self._config)
+            Config.from_mapping(written)
+            ours = written.keys() >= _SECTIONS
         except ConfigError:
+            ours = False
+        if not ours:
             raise RunError(
                 f"{str(self._config)!r} is not the config.toml of a run. Choose another --out, or move it away."
-            ) from None
+            )
 
     def _check_writable(self) -> None:
         """Refuse a place that cannot be written to, before any data are read."""
@@ -153,29 +195,32 @@ class RunDirectory:
         """Make it the directory of a new run."""
         self.check_free(overwrite)
         self._clear()
-        write_atomic(self._config, config.to_toml())  # last, so that a run replaced halfway still is a run
+        self.record(config)  # last, so that a run replaced halfway still is a run
 
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that the corrected one may take its place."""
         self._clear()
-        self._config.unlink()  # last, as what is left without it is nobody's
+        self.folder.remove(SETTINGS)  # last, as what is left without it is nobody's
 
     def _clear(self) -> None:
-        """Remove all that a run has written but its settings."""
-        for path in self._owned():
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        """Remove all that a run has written but its settings, and nothing that others put beside it."""
+        for name in WRITTEN:
+            self.folder.remove(name)
+        self.checkpoints.clear()
+        self.clear_tensorboard()
 
-    def _owned(self) -> tuple[Path, ...]:
-        """What a run writes besides its settings."""
-        return (self.events, self.results, self.report, self.weights, self.checkpoints.folder, self.tensorboard)
+    def clear_tensorboard(self) -> None:
+        """Remove TensorBoard's files; links are refused."""
+        self.folder.refuse_link("tensorboard")
+        for name in filter(_TENSORBOARD.fullmatch, self._boards.names()):
+            self._boards.remove(name)
+        self._boards.remove_if_empty()
 
     def config(self) -> Config:
         """The settings of the run that is there."""
         if not self._config.exists():
             raise self._no_run()
+        self.check_links()
         try:
             return Config.from_mapping(read_toml(self._config))
         except ConfigError as error:
@@ -194,18 +239,15 @@ class RunDirectory:
 
     def record(self, config: Config) -> None:
         """Write down how the run goes on, where that is not as it began: by another number of processes."""
-        write_atomic(self._config, config.to_toml())
+        self.folder.write(SETTINGS, config.to_toml())
 
     def append_event(self, event: dict[str, Any]) -> None:
         """Add a line to the event log."""
-        with self.events.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self.folder.append(self.events.name, json.dumps(event) + "\n")
 
     def read_events(self) -> Iterator[dict[str, Any]]:
         """The lines of the event log so far."""
-        with suppress(FileNotFoundError), self.events.open(encoding="utf-8") as file:
+        with suppress(FileNotFoundError), self.folder.file(self.events.name).open(encoding="utf-8") as file:
             for line in file:
                 yield json.loads(line)
 
@@ -215,28 +257,45 @@ class RunDirectory:
 
     def rewind_events(self, size: int) -> None:
         """Drop what was logged after a checkpoint was taken."""
-        with self.events.open("ab") as file:
-            file.truncate(min(size, file.tell()))
+        self.folder.truncate(self.events.name, size)
 
     def write_results(self, results: Results) -> None:
         """Write `results.json`: a run is finished when this file is there."""
-        write_atomic(self.results, json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n")
+        self.folder.write(self.results.name, json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n")
 
     def read_results(self) -> Results | None:
         """The results of a finished run; None of one that is not."""
         if not self.results.exists():
             return None
+        self.check_links()
         try:
-            return Results.from_json(json.loads(self.results.read_text(encoding="utf-8")))
+            document = json.loads(self.results.read_text(encoding="utf-8"))
+            results = Results.from_json(document)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise RunError(
                 f"{str(self.results)!r} is damaged. Delete it: `esacl resume {quote(str(self.path))}` writes a new one."
             ) from None
+        self.check_results(document, self.config().to_mapping())
+        return results
 
-    def write_weights(self, state: dict[str, Tensor], about: dict[str, Any]) -> None:
-        """Write the final weights, with what is needed to read them as one JSON document in the metadata.
+    def check_results(self, results: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Refuse results of another run than the one whose settings and weights are there."""
+        for name, value in _repeated(config).items():
+            if results.get(name) != value:
+                raise self._of_another_run(f"it says {name} = {results.get(name)!r}, config.toml {value!r}")
+        told, found = results.get("weights_sha256"), recorded_digest(self.weights)
+        if told is not None and found is not None and told != found:
+            raise self._of_another_run("model.safetensors has another digest than it says")
 
-        One key, because the format does not keep the order of several: the same run gives the same bytes.
-        """
+    def _of_another_run(self, why: str) -> RunError:
+        return RunError(
+            f"{str(self.results)!r} is of another run: {why}. Put back the files of one run, or delete this one: "
+            f"`esacl resume {quote(str(self.path))}` writes it anew."
+        )
+
+    def write_weights(self, state: dict[str, Tensor], about: dict[str, Any]) -> str:
+        """Write the final weights with what is needed to read them; returns their digest."""
         tensors = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
-        write_atomic(self.weights, save(tensors, {"esacl": json.dumps(about)}))
+        data, told = seal(tensors, about)
+        self.folder.write(self.weights.name, data)
+        return told

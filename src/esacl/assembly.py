@@ -5,6 +5,7 @@ import torch
 from esacl.config import Config
 from esacl.methods import Method, build_parts
 from esacl.nets import Network, OwnNet, build_model
+from esacl.nets.room import building
 from esacl.nets.shares import Shares
 from esacl.streams.base import Stream
 from esacl.training.trainer import Trainer
@@ -37,5 +38,6 @@ def assemble(
         task_classes=tuple(stage.classes for stage in stream.stages),
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
-    net = Network(model, stream.shape, device, config.machine.precision, shares)
+    with building(f"the network {config.net.backbone}", model, where=device.type):
+        net = Network(model, stream.shape, device, config.machine.precision, shares)
     return Trainer(net, build_parts(config, context, method), stream, config.train, config.seed)

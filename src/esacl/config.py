@@ -18,6 +18,7 @@ from esacl.presets import with_preset
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
 from esacl.slots import PartsConfig as PartsConfig
+from esacl.toml import Tables as Tables
 from esacl.toml import plain_value
 from esacl.toml import read_toml as read_toml
 from esacl.toml import set_option as set_option
@@ -144,6 +145,7 @@ class Config:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by slot
     preset: str | None = None  # where settings came from that were not given
     parts: PartsConfig = field(default_factory=PartsConfig)
+    origin: str | None = field(default=None, compare=False, repr=False)  # the file or tables that it was read from
 
     @property
     def composition(self) -> str:
@@ -205,11 +207,15 @@ class Config:
         given = locals()
         tables: dict[str, Any] = {}
         place_settings(tables, {name: given[name] for name in SHORT_NAMES} | unknown)
-        return Config.from_mapping(tables)
+        return replace(Config.from_mapping(tables), origin=None)
 
     @staticmethod
     def from_mapping(values: Mapping[str, Any]) -> "Config":
-        """Parse nested tables, as a TOML file has them; unknown names and bad values are errors."""
+        """Parse nested tables, as a TOML file has them; unknown names and bad values are errors.
+
+        Tables may come from anyone, so code that they name is not run unless it is given again.
+        """
+        given = values
         known = {"method", "seed", "preset", *_SECTIONS, *SLOTS}
         for name in values:
             if name not in known:
@@ -224,7 +230,8 @@ class Config:
             )
         sections = {name: parse(kind, values.get(name, {}), name) for name, kind in _SECTIONS.items()}
         options = {slot: dict(values[slot]) for slot in SLOTS if values.get(slot)}
-        return Config(top.method, top.seed, **sections, options=options, preset=top.preset)
+        origin = given.path if isinstance(given, Tables) else "a mapping of settings"
+        return Config(top.method, top.seed, **sections, options=options, preset=top.preset, origin=origin)
 
     def to_mapping(self) -> dict[str, Any]:
         """The nested tables that `from_mapping` reads; settings left open are omitted."""

@@ -9,10 +9,18 @@ from typing import Any
 from esacl.errors import ConfigError
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+class Tables(dict[str, Any]):
+    """The tables of a file, and where that is."""
+
+    path = ""
+
+
+def read_toml(path: Path) -> Tables:
     """The tables of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = Tables(tomllib.loads(path.read_text(encoding="utf-8")))
+        tables.path = f"the file {str(path)!r}"
+        return tables
     except FileNotFoundError:
         raise ConfigError(f"there is no config file {str(path)!r}. Check the path given to --config.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,6 +1,5 @@
 """Other people's trackers, fed with the lines of a run's event log."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -30,7 +29,6 @@ class TensorBoard:
     def __init__(self, folder: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        shutil.rmtree(folder, ignore_errors=True)
         self._writer: Any = SummaryWriter(str(folder))
         self._epochs = 0
         self._stages = 0
@@ -71,6 +69,7 @@ class TensorBoard:
 @contextmanager
 def tensorboard(directory: RunDirectory) -> Iterator[TensorBoard]:
     """TensorBoard files in a run's directory, with all that its log holds so far."""
+    directory.clear_tensorboard()
     board = TensorBoard(directory.tensorboard)
     try:
         for line in directory.read_events():

@@ -33,7 +33,7 @@ def test_results_have_the_stable_schema(finished):
         assert [len(row) for row in rows] == [5] * 5
     assert results["task_il"] == pytest.approx(sum(results["matrix"]["task_il"][-1]) / 5)
     assert results["class_il"] == pytest.approx(sum(results["matrix"]["class_il"][-1]) / 5)
-    assert set(results["flops"]) == {"paper", "sparse", "executed"}
+    assert set(results["flops"]) == {"paper", "sparse", "executed", "credited"}
     assert 0 < results["flops"]["paper"] < results["flops"]["sparse"] == results["flops"]["executed"]
     assert set(results["seconds"]) == {"total", "train", "evaluate", "data"}
     assert sum(results["seconds"][part] for part in ("train", "evaluate", "data")) <= results["seconds"]["total"]

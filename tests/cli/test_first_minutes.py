@@ -1,6 +1,7 @@
 """What a newcomer runs into: each stumble is one line, and nothing is lost by it."""
 
 import json
+import os
 from errno import ENOSPC
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 
 from esacl.cli import app, main
+from esacl.files import Folder
 from tests.cli.commands import QUICK, esacl
 
 FAST = ["--method", "finetune", *QUICK]
@@ -42,16 +44,17 @@ def interrupts(capsys):
 
 def fill_disk(monkeypatch, name):
     """From now on no file whose name contains this can be written, and half a line of it is left."""
-    usual = Path.open
+    usual = Folder._open
 
-    def opened(path, mode="r", *args, **more):
-        if name in path.name and mode[0] in "wa":
-            with usual(path, mode, *args, **more) as file:
-                file.write('{"ev' if "b" not in mode else b"half")
+    def opened(folder, entry, flags, inside):
+        descriptor = usual(folder, entry, flags, inside)
+        if name in entry and flags & (os.O_WRONLY | os.O_RDWR):
+            os.write(descriptor, b'{"ev')
+            os.close(descriptor)
             raise OSError(ENOSPC, "No space left on device")
-        return usual(path, mode, *args, **more)
+        return descriptor
 
-    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(Folder, "_open", opened)
 
 
 @pytest.fixture(scope="module")

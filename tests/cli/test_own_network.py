@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import esacl
+from esacl.config import read_toml
 from esacl.deploy import open_model
 from esacl.errors import CheckpointError, ConfigError, DataError
 from esacl.runner import start
@@ -134,6 +135,29 @@ def test_a_config_file_alone_starts_no_code(code, fails):
     assert "add --backbone grey:tiny" in fails("run", "--config", "sent.toml", "--out", "x")
     (code / "grid.toml").write_text('methods = ["er"]\nbase = { backbone = "grey:tiny" }\n')
     assert "which no file is allowed to start" in fails("grid", "grid.toml", "--out", "x")
+
+
+def test_settings_from_a_file_start_no_code_in_python_either(code, tmp_path):
+    (code / "c.toml").write_text('method = "finetune"\n[net]\nbackbone = "grey:tiny"\n')
+    tables = read_toml(code / "c.toml")
+    for settings in (esacl.Config.from_mapping(tables), esacl.Config.from_mapping(dict(tables))):
+        with pytest.raises(ConfigError, match=r"no file is allowed to start code.*backbone='grey:tiny'"):
+            esacl.run(replace(settings, seed=1), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert "c.toml" in str(esacl.Config.from_mapping(tables).origin)
+    assert esacl.Config.of(backbone="grey:tiny").origin is None
+
+
+@pytest.mark.parametrize(
+    "text", ['method = "grey:METHOD"', '[stream]\nname = "grey:open"', '[parts]\nupdate = "grey:Update"']
+)
+def test_methods_streams_and_parts_of_a_file_start_no_code_in_python(code, tmp_path, text):
+    (code / "c.toml").write_text(text)
+    settings = esacl.Config.from_mapping(read_toml(code / "c.toml"))
+    with pytest.raises(ConfigError, match=r"c\.toml.* names code, 'grey:.*code=\['grey:"):
+        esacl.run(settings, tmp_path / "run")
+    with pytest.raises(ConfigError, match="has no"):  # named again, so it is imported and looked for
+        esacl.run(settings, tmp_path / "run", code=settings.code())
 
 
 def test_a_saved_classifier_holds_the_name_only_and_goes_on_to_the_same_bits(tmp_path):

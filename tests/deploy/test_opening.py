@@ -87,9 +87,10 @@ def test_a_run_that_did_not_write_its_scale_down_is_read_by_its_data(tmp_path):
     with safe_open(path, framework="pt") as file:
         about = json.loads(file.metadata()["esacl"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    del about["inputs"], about["tasks"]
+    del about["inputs"], about["tasks"], about["sha256"]
     save_file(tensors, path, {"esacl": json.dumps(about)})
-    after = open_model(tmp_path / "run")
+    with pytest.warns(UserWarning, match="no digest"):
+        after = open_model(tmp_path / "run")
     assert (after.scale, after.tasks, after.classes) == (before.scale, before.tasks, before.classes)
 
 

@@ -44,7 +44,7 @@ def grid(recipe, cluster, tmp_path, capsys):
         (["--jobs", "0"], "--jobs 0 is not allowed"),
         (["--jobs", "2", "--scheduler", "tcp://host:1"], "Leave one of the two out"),
         (["--only", "derpp"], "unknown row 'derpp'"),
-        (["--scheduler", "no address"], "no dask scheduler answers at --scheduler 'no address'"),
+        (["--scheduler", "no address"], "--scheduler 'no address' is not encrypted"),
     ],
 )
 def test_bad_words_on_the_command_line_are_told(recipe, tmp_path, capsys, words, told):

@@ -12,16 +12,17 @@ from esacl.grid import parcel
 )
 def test_a_name_that_no_run_has_is_refused_and_nothing_is_written(tmp_path, name):
     with pytest.raises(RunError, match="which no run has"):
-        parcel.unpack({"config.toml": b"", name: b""}, tmp_path)
+        parcel.unpack({"config.toml": b"", name: b""}, RunDirectory(tmp_path))
     assert not list(tmp_path.iterdir())
 
 
 def test_events_are_there_before_their_checkpoint_and_results_come_last(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr("esacl.grid.parcel.write_atomic", lambda path, data: written.append(path.name))
-    monkeypatch.setattr("esacl.training.checkpoint.write_atomic", lambda path, data: written.append(path.name))
+    monkeypatch.setattr("esacl.files.Folder.write", lambda folder, name, data: written.append(name))
     files = ["results.json", "checkpoint/000010.safetensors", "checkpoint/000009.safetensors", "report.html"]
-    parcel.unpack(dict.fromkeys([*files, "model.safetensors", "events.jsonl", "config.toml"], b""), tmp_path)
+    parcel.unpack(
+        dict.fromkeys([*files, "model.safetensors", "events.jsonl", "config.toml"], b""), RunDirectory(tmp_path)
+    )
     assert written == [
         "config.toml",
         "events.jsonl",

@@ -189,3 +189,11 @@ def test_a_tuning_on_digits_goes_on_where_it_stopped_and_is_read_as_a_grid(tmp_p
     assert read_recipe(tmp_path / "out" / "chosen.toml").points[0].settings["update.lr"] == 0.03
     study = read_study([tmp_path / "out"])
     assert (study.finished, study.wanted) == (2, 4)
+
+
+def test_an_open_scheduler_elsewhere_is_refused_first(tune, tmp_path):
+    read(tmp_path / "small.toml")
+    code, _, news = tune("--scheduler", "tcp://10.0.0.1:8786")
+    assert code == 2
+    assert "--insecure" in " ".join(news.split())
+    assert not (tmp_path / "out").exists()

@@ -79,8 +79,9 @@ def test_a_run_of_several_processes_is_looked_at_by_one(tmp_path, monkeypatch):
 
 def test_a_run_that_went_through_a_grid_is_seen_as_one_that_did_not(runs, found, tmp_path):
     (tmp_path / "esacl").mkdir()
-    unpack(so_far(RunDirectory(runs / "esacl")), tmp_path / "esacl")  # as it comes, a checkpoint now and then
-    unpack(whole(RunDirectory(runs / "esacl")), tmp_path / "esacl")
+    came = RunDirectory(tmp_path / "esacl")
+    unpack(so_far(RunDirectory(runs / "esacl")), came)  # as it comes, a checkpoint now and then
+    unpack(whole(RunDirectory(runs / "esacl")), came)
     assert landscape(tmp_path / "esacl", steps=5, examples=64, sparsity=0.7) == found[0]
 
 

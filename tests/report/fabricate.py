@@ -106,7 +106,7 @@ def config(found: dict[str, Any]) -> dict[str, Any]:
         "seed": found["seed"],
         "stream": {"name": found["stream"], "tasks": found["tasks"], "class_order": "fixed", "augment": True},
         "net": {"backbone": "auto"},
-        "train": {"epochs": found["epochs"], "batch_size": 32, "logit_mask": "none", "split": "test"},
+        "train": {"epochs": found["epochs"], "batch_size": 32, "logit_mask": "none", "split": found["split"]},
         "machine": {"device": "cpu", "precision": "32"},
         "objective": {"alpha": 0.1, "beta": 0.5, "buffer": 200},
         "update": {"lr": 0.03, "momentum": 0.0},

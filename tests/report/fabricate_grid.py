@@ -75,6 +75,7 @@ def finish(cell: Cell) -> dict[str, object]:
     sort = f"{config.method}{cell.point.label}"
     rng = np.random.default_rng([cell.seed, sum(map(ord, sort))])
     found = results(config.method, config.stream.name, cell.seed, tasks=4)
+    found |= {"epochs": config.train.epochs, "split": config.train.split}
     if METHODS[config.method].needs_task_id:
         found |= {"class_il": None, "matrix": found["matrix"] | {"class_il": None}}
         found["forgetting"] = found["forgetting"] | {"class_il": None}

@@ -95,6 +95,7 @@ def test_a_loss_that_diverged_is_kept(tmp_path):
 def test_characters_that_a_document_cannot_hold_are_replaced(tmp_path):
     found = results()
     settings = config(found)
+    del settings["method"]
     found["method"] = "a\x00b\ud800c\u202ed"
     assert load_run(write_run(tmp_path / "run", found, settings)).method == "a�b�c�d"
 

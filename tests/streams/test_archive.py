@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from esacl.errors import DataError
-from esacl.streams import archive as archive_module
 from esacl.streams.archive import open_archive
 from tests.streams.layouts import write_folder, write_tar, write_zip
 
@@ -131,7 +130,7 @@ def test_a_gzip_with_a_wrong_checksum_is_damaged_even_if_every_file_was_found(tm
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_module, "MOST_BYTES", 100_000)
+    monkeypatch.setenv("ESACL_MAX_BYTES", "100000")
     with gzip.open(tmp_path / "x.tar.gz", "wb") as file:
         file.write(write_tar(tmp_path / "x.tar", "top", {"a": bytes(200_000)}).read_bytes())
     for path in (tmp_path / "x.tar.gz", write_zip(tmp_path / "x.zip", "top", {"a": bytes(200_000)})):

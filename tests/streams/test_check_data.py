@@ -100,13 +100,25 @@ def test_an_unreadable_memory_of_checksums_is_ignored(made_official: Path, text:
     assert reports(made_official.parent)["cifar10"].state == "official"
 
 
+def test_a_record_that_came_with_an_archive_is_not_believed(
+    made_official: Path,
+) -> None:
+    assert reports(made_official.parent)["cifar10"].state == "official"
+    before = made_official.stat()
+    data = bytearray(made_official.read_bytes())
+    data[len(data) // 2] ^= 1
+    made_official.write_bytes(bytes(data))
+    os.utime(made_official, ns=(before.st_atime_ns, before.st_mtime_ns))  # same size, same time of change
+    assert reports(made_official.parent)["cifar10"].state == "damaged"
+
+
 def test_a_folder_that_cannot_be_written_is_verified_each_time(
     made_official: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(verify, "write_atomic", refuse)
     for _ in range(2):
         assert reports(made_official.parent)["cifar10"].state == "official"
     assert not (made_official.parent / verify.MEMORY).exists()

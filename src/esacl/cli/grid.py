@@ -11,6 +11,7 @@ from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import WHAT, Code, described
 from esacl.cli.grid_runs import (
     DryRun,
+    Insecure,
     Jobs,
     Scheduler,
     Seeds,
@@ -44,6 +45,7 @@ def grid_command(
     ] = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
+    insecure: Insecure = False,
 ) -> None:
     """Train every run of a recipe that is not finished yet, several at a time, then tabulate and plot them.
 
@@ -51,11 +53,11 @@ def grid_command(
     """
     from esacl.artifacts import RunDirectory
     from esacl.cli.grid_estimate import estimate_table
-    from esacl.grid.cluster import check_installed
+    from esacl.grid.cluster import check_installed, check_safe
     from esacl.grid.plan import lay_out, missing
     from esacl.grid.recipe import read_recipe
     from esacl.grid.study import PAGE, study_of
-    from esacl.grid.tables import write_recipe, write_tables
+    from esacl.grid.tables import FILES, write_recipe, write_tables
     from esacl.report.formats import as_rich
     from esacl.report.sheet import sheets
     from esacl.report.study import write_page
@@ -76,7 +78,8 @@ def grid_command(
     failed: list[Failed] = []
     if left:
         check_installed()
-    with RunDirectory(place).locked():
+        check_safe(scheduler, insecure)
+    with RunDirectory(place).locked(also=FILES):
         write_recipe(wanted, chosen, place)
         if left:
             given = {
@@ -86,9 +89,11 @@ def grid_command(
                 "--code": code,
                 "--jobs": [jobs],
                 "--scheduler": [scheduler],
+                "--insecure": insecure,
             }
-            failed = train_cells(left, min(count, len(left)), scheduler, command_again("grid", recipe, given))
-        lines = write_tables(wanted, cells, place, f"esacl grid {recipe}")
+            again = command_again("grid", recipe, given)
+            failed = train_cells(left, min(count, len(left)), scheduler, insecure, again)
+        lines = write_tables(wanted, cells, place, command_again("grid", recipe, {}))
         page = write_page(study_of(wanted, cells, lines), place / PAGE)
     TEXT.print(as_rich(sheets(lines, everything=False)))
     TEXT.print(f"written: {place / 'table.md'}, figures.csv", markup=False, soft_wrap=True)

@@ -37,9 +37,12 @@ Jobs = Annotated[int | None, described("processes of this machine, of one thread
 Scheduler = Annotated[
     str | None, described("address, or scheduler file (.json), of a dask cluster to run on instead", MACHINE)
 ]
+Insecure = Annotated[
+    bool, described("allow a cluster without encryption: others may run code there", MACHINE, negative="")
+]
 
 
-def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: str) -> list[Failed]:
+def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, insecure: bool, again: str) -> list[Failed]:
     """Bring runs to their end with live progress; say how to go on when interrupted."""
     from esacl.grid.cluster import connect
     from esacl.grid.drive import Drive
@@ -51,7 +54,7 @@ def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, again: 
     try:
         with terminable(), ExitStack() as held:
             with held_back():
-                client = held.enter_context(connect(jobs, scheduler))
+                client = held.enter_context(connect(jobs, scheduler, insecure))
             show = held.enter_context(grid_progress(STATUS, cells))
             for news in Drive(client, cells).news():
                 show(news)
@@ -69,10 +72,14 @@ def default_folder(recipe: Path) -> Path:
     return Path("runs", *(whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:]))
 
 
-def command_again(command: str, recipe: Path, given: Mapping[str, Sequence[object] | None]) -> str:
-    """The same command once more."""
-    flags = {name: [value for value in values or () if value is not None] for name, values in given.items()}
-    words = [word for name, values in flags.items() if values for word in (name, *values)]
+def command_again(command: str, recipe: Path, given: Mapping[str, Sequence[object] | bool | None]) -> str:
+    """The same command once more; True is a flag that takes no value."""
+    words: list[object] = []
+    for name, values in given.items():
+        if isinstance(values, bool):
+            words += [name] if values else []
+        elif found := [value for value in values or () if value is not None]:
+            words += [name, *found]
     return f"esacl {command} {shlex.join([str(recipe), *map(str, words)])}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -134,8 +135,9 @@ def run_command(
     named = [method, stream, backbone, gradient, update, constraint, selection, readout, *(code or [])]
     assigned = [assignment.partition("=")[2].strip().strip("'\"") for assignment in set_ or []]
     _check_consent(settings, {*named, *assigned})
-    place = out or default_place(settings)
-    _train(lambda reading: start(settings, place, overwrite=overwrite, reading=reading), json, tensorboard)
+    allowed = replace(settings, origin=None)  # whatever code it names was given here
+    place = out or default_place(allowed)
+    _train(lambda reading: start(allowed, place, overwrite=overwrite, reading=reading), json, tensorboard)
 
 
 def resume_command(

@@ -13,6 +13,7 @@ from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, WHAT, described
 from esacl.cli.grid_runs import (
     DryRun,
+    Insecure,
     Jobs,
     Scheduler,
     Seeds,
@@ -45,6 +46,7 @@ def tune_command(
     json: Annotated[bool, described("print the result as JSON", OUTPUT, negative="")] = False,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
+    insecure: Insecure = False,
 ) -> None:
     """Choose settings on the validation split: every row tries as many, the best mean over the seeds wins.
 
@@ -71,11 +73,11 @@ def tune_command(
     """
     from esacl.artifacts import RunDirectory
     from esacl.grid.choice import choose
-    from esacl.grid.cluster import check_installed
+    from esacl.grid.cluster import check_installed, check_safe
     from esacl.grid.plan import lay_out, missing
     from esacl.grid.tables import write_recipe
     from esacl.grid.tuning import read_tuning
-    from esacl.grid.tuning_tables import as_json, summary, trial_sheets, write_tuning
+    from esacl.grid.tuning_tables import FILES, as_json, summary, trial_sheets, write_tuning
     from esacl.report.formats import as_rich
 
     count = workers(jobs, scheduler)
@@ -90,11 +92,20 @@ def tune_command(
     failed: list[Failed] = []
     if left:
         check_installed()
-    with RunDirectory(place).locked():
+        check_safe(scheduler, insecure)
+    with RunDirectory(place).locked(also=FILES):
         write_recipe(tuning.recipe, tuning.recipe.seeds, place)
         if left:
-            given = {"--out": [out], "--seeds": seeds, "--score": [score], "--jobs": [jobs], "--scheduler": [scheduler]}
-            failed = train_cells(left, min(count, len(left)), scheduler, command_again("tune", recipe, given))
+            given = {
+                "--out": [out],
+                "--seeds": seeds,
+                "--score": [score],
+                "--jobs": [jobs],
+                "--scheduler": [scheduler],
+                "--insecure": insecure,
+            }
+            again = command_again("tune", recipe, given)
+            failed = train_cells(left, min(count, len(left)), scheduler, insecure, again)
         choices = choose(tuning, cells, score)
         command = command_again("tune", recipe, {"--seeds": seeds, "--score": [score]})
         write_tuning(tuning, choices, cells, score, place, command)

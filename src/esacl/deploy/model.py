@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from esacl.deploy.tasks import own_weights, used
 from esacl.errors import ConfigError, RunError
-from esacl.nets import Model, OwnNet, build_model
+from esacl.nets import Model, OwnNet, outline
 from esacl.nets.partition import partition
+from esacl.nets.room import building
 from esacl.types import Params
 
 Label = str | int | float | bool
@@ -54,7 +55,7 @@ class Trained:
     @property
     def prunable(self) -> tuple[str, ...]:
         """Names of the weights that a method may leave out: all but the head and the biases."""
-        return partition(self._built()).prunable
+        return partition(self._outline()).prunable
 
     def densities(self) -> dict[str, float]:
         """Share of the weights in use, by layer."""
@@ -93,16 +94,25 @@ class Trained:
 
     def answering(self) -> "Answering":
         """The module that turns examples into answers."""
-        model = self._built()
-        try:
-            model.load_state_dict(self.weights)
-        except RuntimeError:
-            width = "" if self.width is None else f" of width {self.width}"
-            raise RunError(
-                f"the weights do not fit a {self.backbone}{width} with {len(self.classes)} classes: "
-                f"the file is damaged, or of another version of esacl. Train or export the model again."
-            ) from None
+        model = self._outline()
+        wanted = {name: value.shape for name, value in model.state_dict().items()}
+        if wanted != {name: value.shape for name, value in self.weights.items()}:
+            raise self._unfit()
+        with building(f"the network {self.backbone}", model):
+            if self.own is None:
+                model.to_empty(device="cpu")
+            try:
+                model.load_state_dict(self.weights)
+            except RuntimeError:
+                raise self._unfit() from None
         return Answering(model, self.scale, self.shape).eval()
+
+    def _unfit(self) -> RunError:
+        width = "" if self.width is None else f" of width {self.width}"
+        return RunError(
+            f"the weights do not fit a {self.backbone}{width} with {len(self.classes)} classes: "
+            f"the file is damaged, or of another version of esacl. Train or export the model again."
+        )
 
     def about(self) -> dict[str, Any]:
         """What others need to know of the weights, as plain values."""
@@ -116,8 +126,11 @@ class Trained:
             "accuracy": dict(self.accuracy),
         }
 
-    def _built(self) -> Model:
-        return build_model(self.backbone, self.width, self.shape, len(self.classes), 0, self.own)
+    def _outline(self) -> Model:
+        """The network with the shapes of its weights, but none of this library's: a file may ask for any size."""
+        if self.own is not None:
+            return self.own.model(len(self.classes), 0)
+        return outline(self.backbone, self.width, self.shape, len(self.classes))
 
 
 class Answering(nn.Module):

@@ -1,6 +1,5 @@
 """Opening a model: a saved classifier, a finished run, or a file that was exported."""
 
-import json
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -13,11 +12,12 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
 from esacl.deploy.model import Scale, Trained
 from esacl.deploy.weights import FORM as EXPORTED
-from esacl.deploy.weights import described, read_export
+from esacl.deploy.weights import read_export
 from esacl.errors import CheckpointError, DataError, RunError
 from esacl.estimator.storage import FORM as CLASSIFIER
 from esacl.estimator.storage import read
 from esacl.nets import Given, once_more, own_net
+from esacl.sealed import described, read_sealed
 from esacl.streams import open_stream
 from esacl.types import Params
 
@@ -93,7 +93,7 @@ def _run(directory: RunDirectory) -> Trained:
     if results is None:
         again = quote(str(directory.path))
         raise RunError(f"the run in {str(directory.path)!r} is not finished. Finish it first: `esacl resume {again}`.")
-    about, tensors = _weights(directory.weights)
+    about, tensors = _weights(directory)
     shape = about["shape"]
     return Trained(
         kind="run",
@@ -110,17 +110,17 @@ def _run(directory: RunDirectory) -> Trained:
     )
 
 
-def _weights(path: Path) -> tuple[dict[str, Any], Params]:
+def _weights(directory: RunDirectory) -> tuple[dict[str, Any], Params]:
     """The weights of a run and what it wrote about them."""
+    path = directory.weights
+    again = f"Delete results.json beside it: `esacl resume {quote(str(path.parent))}` then writes both again."
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return json.loads(file.metadata()["esacl"]), tensors
-    except (OSError, SafetensorError, TypeError, LookupError, ValueError) as error:
-        raise RunError(
-            f"{str(path)!r} cannot be read: {error}. Delete results.json beside it: `esacl resume "
-            f"{quote(str(path.parent))}` then writes both again."
-        ) from None
+        about, tensors = read_sealed(path, again)
+    except CheckpointError as error:
+        raise RunError(str(error)) from None
+    if not about:
+        raise RunError(f"{str(path)!r} does not say what its weights are. {again}")
+    return about, tensors
 
 
 def _tasks(about: dict[str, Any], results: Results) -> tuple[tuple[int, ...], ...]:

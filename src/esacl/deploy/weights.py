@@ -1,18 +1,17 @@
 """Weights in a safetensors file, sparse layers as a bit for each weight and the values that are not zero."""
 
-import json
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from esacl.deploy.model import Trained
 from esacl.errors import CheckpointError
 from esacl.files import write_atomic
+from esacl.sealed import read_sealed, seal
 from esacl.sparsity.masks import pack, unpack
 from esacl.types import Params
 
@@ -32,8 +31,8 @@ def write_export(path: Path, model: Trained, sparse: bool) -> None:
             tensors[f"{name}{VALUES}"] = value[held].contiguous()
         else:
             tensors[name] = value.clone(memory_format=torch.contiguous_format)
-    about = {"format": FORM, **model.about(), "sparse": shapes}
-    write_atomic(path, save(tensors, {"esacl": json.dumps(about)}))  # one key, as the format keeps no order of several
+    data, _ = seal(tensors, {"format": FORM, **model.about(), "sparse": shapes})
+    write_atomic(path, data)
 
 
 def load_sparse(path: str | PathLike[str]) -> Params:
@@ -44,30 +43,15 @@ def load_sparse(path: str | PathLike[str]) -> Params:
 def read_export(path: Path) -> tuple[dict[str, Any], Params]:
     """What an exported file says of its weights, and the weights as a state dict."""
     remedy = "Give a file that `esacl export` wrote with --format safetensors or torch."
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{str(path)!r} cannot be read: {error}. {remedy}") from None
-    about = described(metadata)
+    about, tensors = read_sealed(path, remedy)
     if about.get("format") != FORM:
         raise CheckpointError(f"{str(path)!r} was not exported by esacl. {remedy}")
     try:
         for name, shape in about["sparse"].items():
             tensors[name] = _whole(tensors.pop(f"{name}{MASK}"), tensors.pop(f"{name}{VALUES}"), shape)
-    except (LookupError, ValueError, TypeError, RuntimeError) as error:
+    except (LookupError, ValueError, TypeError, RuntimeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} is damaged: {error}. Export it again.") from None
     return about, tensors
-
-
-def described(metadata: dict[str, str]) -> dict[str, Any]:
-    """The document in the metadata of a file of weights; empty where there is none."""
-    try:
-        about = json.loads(metadata["esacl"])
-    except (LookupError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
 
 
 def _held(value: Tensor) -> Tensor:
@@ -83,7 +67,11 @@ def _worth_packing(value: Tensor) -> bool:
 
 
 def _whole(mask: Tensor, values: Tensor, shape: list[int]) -> Tensor:
-    """The values where they belong, and zeros."""
+    """The values where they belong, and zeros; sizes are compared before anything of that shape is made."""
+    if mask.dtype != torch.uint8 or mask.ndim != 1 or values.ndim != 1:
+        raise ValueError("a mask is not a row of bytes, or its values are not in a row")
+    if not all(type(size) is int and size >= 0 for size in shape) or -(-prod(shape) // 8) != len(mask):
+        raise ValueError(f"the shape {shape} does not fit a mask of {len(mask)} bytes")
     held = unpack(mask, shape)
     if int(held.sum()) != len(values):
         raise ValueError(f"{int(held.sum())} places for {len(values)} values")

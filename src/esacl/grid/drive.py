@@ -142,8 +142,9 @@ class Drive:
         """Write what a worker sent; a run is finished when all of it is here."""
         cell = run.cell
         if message["files"]:
-            with cell.directory.locked():
-                unpack(message["files"], cell.path)
+            directory = cell.directory
+            with directory.locked():
+                unpack(message["files"], directory)
             run.fruitless = 0
         if message["kind"] == "done":
             del self._open[message["run"]]

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from esacl.artifacts import RunDirectory
 from esacl.errors import RunError
-from esacl.files import write_atomic
 
 Parcel = dict[str, bytes]
 
@@ -31,14 +29,13 @@ def whole(directory: RunDirectory) -> Parcel:
     return _files(directory, [name for name in ORDER if name != "checkpoint"], directory.checkpoints.numbers()[-2:])
 
 
-def unpack(parcel: Mapping[str, bytes], path: Path) -> None:
+def unpack(parcel: Mapping[str, bytes], directory: RunDirectory) -> None:
     """Write the files of a parcel into a run directory; a crash in between leaves a run that can go on."""
-    directory = RunDirectory(path)
     for name in sorted(parcel, key=_place):
         if found := _CHECKPOINT.fullmatch(name):
             directory.checkpoints.put(int(found[1]), parcel[name])
         else:
-            write_atomic(path / name, parcel[name])
+            directory.folder.write(name, parcel[name])
 
 
 def _place(name: str) -> tuple[int, int]:
@@ -51,5 +48,6 @@ def _place(name: str) -> tuple[int, int]:
 
 
 def _files(directory: RunDirectory, names: list[str] | tuple[str, ...], checkpoints: list[int]) -> Parcel:
+    directory.check_links()
     paths = [*names, *(f"checkpoint/{number:06d}.safetensors" for number in checkpoints)]
     return {name: (directory.path / name).read_bytes() for name in paths if (directory.path / name).exists()}

@@ -92,13 +92,14 @@ class Cell:
         state = self.state()
         for note in ("failed", "stopped"):
             self.beside(note).unlink(missing_ok=True)
-        with self.directory.locked():
+        directory = self.directory
+        with directory.locked():
             if state == "changed":  # first, so that whatever happens now its results are not taken for the new ones
-                self.directory.begin(self.config(), overwrite=True)
+                directory.begin(self.config(), overwrite=True)
             if state in ("new", "changed"):
                 write_atomic(self.beside("asked.json"), self.wish())
             if state == "new":
-                self.directory.begin(self.config())
+                directory.begin(self.config())
 
 
 def lay_out(recipe: Recipe, out: Path, seeds: Sequence[int] | None = None) -> list[Cell]:

@@ -14,12 +14,15 @@ from esacl.grid.recipe import Recipe
 from esacl.report import load_run
 from esacl.report.columns import NUMBERS
 from esacl.report.differences import difference_sheet
-from esacl.report.formats import as_csv, as_markdown
+from esacl.report.formats import as_csv, as_markdown, markdown_code, markdown_text, without_html
 from esacl.report.sheet import Line, every_seed, lines_of, sheets, tables_of
 from esacl.streams import absolute
 
 RECIPE = "grid.json"
 """The recipe of a grid as it was expanded, in the folder of the grid: what its tables are made from."""
+
+FILES = (RECIPE, "table.md", "figures.csv")
+"""What a grid writes into its folder, besides its page."""
 
 
 def write_recipe(recipe: Recipe, seeds: Sequence[int], out: Path) -> None:
@@ -103,7 +106,8 @@ def figures(cells: Sequence[Cell]) -> str:
 def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str) -> list[Line]:
     """Write table.md and figures.csv into the folder of a grid; returns what they show."""
     lines = grid_lines(cells)
-    parts = [f"# {recipe.title}", recipe.about, as_markdown(sheets(lines)).strip()]
+    parts = page_head(recipe.title, recipe.about)
+    parts.append(as_markdown(sheets(lines)).strip())
     compared = [difference_sheet(members, recipe.against) for members in tables_of(lines)]
     if found := [sheet for sheet in compared if sheet is not None]:
         parts.append(f"## Differences\n\n{as_markdown(found).strip()}")
@@ -116,13 +120,13 @@ def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str)
 
 def failed_section(cells: Sequence[Cell]) -> str:
     """The runs that failed and why, as Markdown; empty where none did."""
-    told = [f"- {name}: {' '.join(why.split())}" for name, why in failures(cells)]
+    told = [f"- {markdown_text(name)}: {markdown_text(why)}" for name, why in failures(cells)]
     return "\n".join(["## Failed\n", *told]) if told else ""
 
 
 def stopped_section(cells: Sequence[Cell]) -> str:
     """The runs that were stopped and why, as Markdown; empty where none was."""
-    told = [f"- {name}: {why}" for name, why in stops(cells)]
+    told = [f"- {markdown_text(name)}: {markdown_text(why)}" for name, why in stops(cells)]
     return "\n".join(["## Stopped\n", *told]) if told else ""
 
 
@@ -130,7 +134,14 @@ def measured_with(command: str, lines: Sequence[Line]) -> str:
     """What gave the figures."""
     records = [record for line in lines for record in line.records]
     versions = sorted({f"{name} {record.versions[name]}" for record in records for name in record.versions})
-    return f"Measured with `{command}`" + (f" ({', '.join(versions)})." if versions else ".")
+    return f"Measured with {markdown_code(command)}" + (
+        f" ({markdown_text(', '.join(versions))})." if versions else "."
+    )
+
+
+def page_head(title: str, about: str) -> list[str]:
+    """What a recipe says of itself; its author may mark up, but not write HTML."""
+    return [f"# {markdown_text(title)}", without_html(about)]
 
 
 def as_page(parts: Sequence[str]) -> str:

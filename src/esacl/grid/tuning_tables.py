@@ -10,9 +10,10 @@ from esacl.files import write_atomic
 from esacl.grid.choice import Choice, Trial
 from esacl.grid.chosen import chosen_recipe
 from esacl.grid.plan import Cell
-from esacl.grid.tables import as_page, failed_section, measured_with
+from esacl.grid.tables import RECIPE as GRID
+from esacl.grid.tables import as_page, failed_section, measured_with, page_head
 from esacl.grid.tuning import Tuning
-from esacl.report.formats import as_markdown
+from esacl.report.formats import as_markdown, markdown_code
 from esacl.report.groups import Spread, spread
 from esacl.report.record import SETTINGS, RunRecord
 from esacl.report.scale import scale_words
@@ -23,6 +24,9 @@ from esacl.streams.choose import held_out
 RECIPE = "chosen.toml"
 PAGE = "tuning.md"
 DOCUMENT = "tuning.json"
+FILES = (GRID, RECIPE, PAGE, DOCUMENT)
+"""What a tuning writes into its folder."""
+
 WORDS: Mapping[Scenario, str] = {
     "both": "the mean of Task-IL and Class-IL, or Task-IL alone where a method must be told the task",
     "task-il": "Task-IL",
@@ -38,13 +42,15 @@ def write_tuning(
     """Write chosen.toml, tuning.md and tuning.json into the folder of a tuning."""
     told = how(tuning, score)
     lines = [trial.line for choice in choices for trial in choice.trials]
-    parts = [f"# {tuning.recipe.title}", tuning.recipe.about, told, as_markdown([summary(choices)]).strip()]
+    parts = [*page_head(tuning.recipe.title, tuning.recipe.about), told, as_markdown([summary(choices)]).strip()]
     parts += ["## Every trial", as_markdown(trial_sheets(choices)).strip()]
     parts += [failed_section(cells), measured_with(command, lines)]
     write_atomic(out / PAGE, as_page(parts))
     write_atomic(out / DOCUMENT, as_json(tuning, choices, score))
     if any(choice.best for choice in choices):
-        write_atomic(out / RECIPE, chosen_recipe(tuning, choices, f"Settings chosen by `{command}`. {told}"))
+        write_atomic(
+            out / RECIPE, chosen_recipe(tuning, choices, f"Settings chosen by {markdown_code(command)}. {told}")
+        )
     else:
         (out / RECIPE).unlink(missing_ok=True)
 

@@ -1,19 +1,19 @@
 """Narrow dense twins of sparse rows: the base of a row with as few weights, or at as few FLOPs, from the start."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import device, nn
+from torch import nn
 
 from esacl.config import SLOTS, Config
 from esacl.errors import ConfigError, unknown_name
-from esacl.methods import check_settings, method
+from esacl.methods import check_settings, compose, method
 from esacl.methods.names import base_names
 from esacl.metrics.cost import credit
-from esacl.nets import BACKBONES, resolve_backbone
+from esacl.nets import outline, resolve_backbone
 from esacl.nets.macs import macs_per_example
 from esacl.nets.model import Model
 from esacl.nets.partition import partition
@@ -55,7 +55,7 @@ def twins(wanted: Sequence[tuple["Point", Sequence[str]]]) -> list["Point"]:
 
 def is_sparse(point: "Point") -> bool:
     """Whether a point prunes or masks."""
-    return "sparsity" in method(point.config(seed=0).method).parts
+    return "sparsity" in method(point.config(seed=0).method, point.code).parts
 
 
 def dense_base(name: str) -> str:
@@ -67,7 +67,7 @@ def dense_base(name: str) -> str:
 def twin(point: "Point", kind: str, others: Sequence["Point"]) -> "Point":
     """The dense base of a sparse point in another width; with the settings of its own row, where there is one."""
     config = point.config(seed=0)
-    base, width = dense_base(config.method), twin_width(config, kind)
+    base, width = dense_base(config.method), twin_width(config, kind, point.code)
     axes = {name: value for name, value in point.axes.items() if name == "stream"}
     own = next((other for other in others if _is_base(other, base, point)), None)
     settings = own.settings if own is not None else _without_parts(point.settings, base)
@@ -87,7 +87,7 @@ def _without_parts(settings: Mapping[str, Any], base: str) -> dict[str, Any]:
     return {path: value for path, value in settings.items() if path.partition(".")[0] not in SLOTS or path in known}
 
 
-def twin_width(config: Config, kind: str) -> int:
+def twin_width(config: Config, kind: str, code: Collection[str] = ()) -> int:
     """The width whose dense network is nearest to the non-zero weights, or to the credited FLOPs, of a sparse run.
 
     Weights: what is left after the last pruning, and all that is never pruned. FLOPs: those that the paper's accounting
@@ -97,7 +97,7 @@ def twin_width(config: Config, kind: str) -> int:
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, shape)
     assert width is not None
     model = _model(backbone, width, shape, classes)
-    density, share = _shares(config, classes, tasks)
+    density, share = _shares(config, classes, tasks, code)
     if kind == "weights":
         sizes = {name: value.numel() for name, value in model.named_parameters()}
         zeros = (1 - density) * sum(sizes[name] for name in partition(model).prunable)
@@ -134,15 +134,13 @@ def macs(model: nn.Module, shape: tuple[int, int, int]) -> int:
 @cache
 def _model(backbone: str, width: int, shape: tuple[int, int, int], classes: int) -> Model:
     """A network without values."""
-    with device("meta"):
-        body = BACKBONES[backbone].build(shape, width)
-        return Model(body, body.features, classes)  # type: ignore[arg-type]
+    return outline(backbone, width, shape, classes)
 
 
-def _shares(config: Config, classes: int, tasks: int) -> tuple[float, float]:
+def _shares(config: Config, classes: int, tasks: int, code: Collection[str]) -> tuple[float, float]:
     """Density after the last task, and credited FLOPs relative to the dense base."""
-    options = check_settings(config)
-    chosen = method(config.method).switched(options)
+    options = check_settings(config, compose(config, code=code))
+    chosen = method(config.method, code).switched(options)
     context = Context(
         classes=classes,
         tasks=tasks,

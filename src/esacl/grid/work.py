@@ -13,7 +13,6 @@ from uuid import uuid4
 from esacl.artifacts import RunDirectory
 from esacl.code import is_own
 from esacl.config import Config
-from esacl.files import write_atomic
 from esacl.grid.parcel import Parcel, so_far, unpack, whole
 from esacl.machine import resolve_machine
 from esacl.metrics.seeds import at_chance
@@ -134,15 +133,20 @@ def _watched(run: Run, post: Post) -> Iterator[EpochDone | TaskDone]:
 def _opened(path: Path, wish: Config, files: Parcel, code: Collection[str]) -> AbstractContextManager[Run]:
     """A new run, or one that goes on here: with the data and on the device of this machine."""
     if not files:
-        return start(wish, path)
+        return start(wish, path, backbone=_own(wish), code=code)
     path.mkdir()
-    unpack(files, path)
-    recorded = RunDirectory(path).config()
+    directory = RunDirectory(path)
+    unpack(files, directory)
+    recorded = directory.config()
     machine = resolve_machine(replace(recorded.machine, device=wish.machine.device))
     stream = absolute(replace(recorded.stream, data_dir=wish.stream.data_dir))
-    write_atomic(path / "config.toml", replace(recorded, machine=machine, stream=stream).to_toml())
-    name = recorded.net.backbone
-    return reopen(path, backbone=name if is_own(name) else None, code=code)
+    directory.record(replace(recorded, machine=machine, stream=stream))
+    return reopen(path, backbone=_own(recorded), code=code)
+
+
+def _own(config: Config) -> str | None:
+    """The code of its network, which was allowed when the grid was laid out; None where that is one of the library."""
+    return config.net.backbone if is_own(config.net.backbone) else None
 
 
 def _tell(post: Post, run: Run, words: str, files: Parcel | None) -> None:

@@ -2,7 +2,7 @@
 
 from esacl.code import is_own
 from esacl.nets.backbones import BACKBONES, Backbone
-from esacl.nets.model import Model, OwnNet, build_model, check_backbone, is_small, resolve_backbone, traits_of
+from esacl.nets.model import Model, OwnNet, build_model, check_backbone, is_small, outline, resolve_backbone, traits_of
 from esacl.nets.network import Network
 from esacl.nets.own import Given, name_of, once_more, own_net
 from esacl.nets.partition import Partition
@@ -23,6 +23,7 @@ __all__ = [
     "is_small",
     "name_of",
     "once_more",
+    "outline",
     "own_net",
     "resolve_backbone",
     "traits_of",

@@ -11,6 +11,7 @@ from esacl.code import is_own, told
 from esacl.errors import CheckpointError, ConfigError, unknown_name
 from esacl.nets.backbones import BACKBONES, Backbone, Shape
 from esacl.nets.code import FORM
+from esacl.nets.room import building
 from esacl.nets.traits import NetTraits
 from esacl.rng import generator
 from esacl.types import Outputs
@@ -45,9 +46,10 @@ class OwnNet:
         """It, with its weights as they were given, and a fresh head."""
         with device("meta"):
             model = Model(nn.Identity(), self.features, classes)
-        model.to_empty(device="cpu")
-        initialise(model, seed)
-        model.backbone, model.own = deepcopy(self.module), True
+        with building(f"the network {self.name}", self.module, model):
+            model.to_empty(device="cpu")
+            initialise(model, seed)
+            model.backbone, model.own = deepcopy(self.module), True
         return model
 
     def check_is_of(self, weights: Mapping[str, Tensor], where: str) -> None:
@@ -114,12 +116,18 @@ def build_model(
     """A model with fresh weights that depend on the seed only; those of a network of the user's own stay."""
     if own is not None:
         return own.model(classes, seed)
-    with device("meta"):  # no memory and no random numbers yet: constructors would draw from the global generator
-        body = _body(backbone, width, shape)
-        model = Model(body, body.features, classes)  # type: ignore[arg-type]
-    model.to_empty(device="cpu")
-    initialise(model, seed)
+    model = outline(backbone, width, shape, classes)
+    with building(f"a {backbone} of width {width or backbone_named(backbone).width}", model):
+        model.to_empty(device="cpu")
+        initialise(model, seed)
     return model
+
+
+def outline(backbone: str, width: int | None, shape: Shape, classes: int) -> Model:
+    """A model without weights: names, shapes and layers, which take no memory and no random numbers."""
+    with device("meta"):  # constructors would draw from the global generator
+        body = _body(backbone, width, shape)
+        return Model(body, body.features, classes)  # type: ignore[arg-type]
 
 
 def traits_of(backbone: str, width: int | None, shape: Shape, own: OwnNet | None = None) -> NetTraits:

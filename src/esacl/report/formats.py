@@ -1,6 +1,7 @@
 """Sheets as people and programs take them: for a terminal, as Markdown, as LaTeX; numbers as CSV."""
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Any
@@ -12,6 +13,8 @@ from rich.text import Text
 
 from esacl.report.sheet import Entry, Sheet
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_MARKUP = "\\`*[]|"
 LEAST = 12  # characters for the name of a row, whatever the width
 EDGES = 3  # characters that a table has around its columns
 BETWEEN = 2  # ... and between them
@@ -19,6 +22,10 @@ BETWEEN = 2  # ... and between them
 _LATEX = {
     **{char: f"\\{char}" for char in "&%$#_{}"},
     "\\": r"\textbackslash{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{char: f"{{{char}}}" for char in "[]*"},  # after the end of a row they would be taken for its options
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
@@ -37,7 +44,13 @@ def as_rich(sheets: Sequence[Sheet]) -> RenderableType:
 
 def as_markdown(sheets: Sequence[Sheet]) -> str:
     """Tables whose columns are aligned in the file too."""
-    return "\n\n".join(f"**{sheet.title}**\n\n{_markdown(sheet)}\n\n{sheet.caption}" for sheet in sheets) + "\n"
+    return (
+        "\n\n".join(
+            f"**{markdown_text(sheet.title)}**\n\n{_markdown(sheet)}\n\n{markdown_text(sheet.caption)}"
+            for sheet in sheets
+        )
+        + "\n"
+    )
 
 
 def as_latex(sheets: Sequence[Sheet]) -> str:
@@ -46,10 +59,44 @@ def as_latex(sheets: Sequence[Sheet]) -> str:
 
 
 def as_csv(lines: Iterable[Sequence[Any]]) -> str:
-    """Lines of values; what is not known is empty."""
+    """Lines of values; what is not known is empty, and no text is a formula to a spreadsheet."""
     text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    csv.writer(text, lineterminator="\n").writerows([_no_formula(value) for value in line] for line in lines)
     return text.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """Text that a spreadsheet would compute, with an apostrophe before it; numbers stay numbers."""
+    if not isinstance(value, str):
+        return value
+    return (f"'{value}" if value.startswith(_FORMULA) else value).replace("\r", " ")  # which would end the line
+
+
+def markdown_text(text: str) -> str:
+    """Words as Markdown shows them: no markup, no HTML, in one line.
+
+    >>> markdown_text("<b>a|b</b> [x](y)")
+    '&lt;b&gt;a\\\\|b&lt;/b&gt; \\\\[x\\\\](y)'
+    """
+    marked = "".join(f"\\{char}" if char in _MARKUP else char for char in " ".join(text.split()))
+    return without_html(marked)
+
+
+def markdown_code(text: str) -> str:
+    """A command as Markdown shows it: in one line, between more backticks than it has itself.
+
+    >>> markdown_code("esacl grid 'a`b.toml'")
+    "``esacl grid 'a`b.toml'``"
+    """
+    shown = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown}{space}{fence}"
+
+
+def without_html(text: str) -> str:
+    """Markdown whose author may mark up, but not write HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 class _Pieces:
@@ -96,7 +143,7 @@ def _heading(text: str) -> list[str]:
 
 def _markdown(sheet: Sheet) -> str:
     def written(entry: Entry) -> str:
-        text = entry.text.replace("|", "\\|")
+        text = markdown_text(entry.text)
         return f"**{text}**" if entry.bold else text
 
     cells = [[written(Entry(name)) for name in sheet.head], *([written(entry) for entry in row] for row in sheet.rows)]
@@ -110,7 +157,7 @@ def _markdown(sheet: Sheet) -> str:
 
 def _latex(sheet: Sheet) -> str:
     def written(entry: Entry) -> str:
-        text = "".join(_LATEX.get(char, char) for char in entry.text)
+        text = "".join(_LATEX.get(char, char) for char in " ".join(entry.text.split()))
         return f"\\textbf{{{text}}}" if entry.bold else text
 
     head = [written(Entry(name)) for name in sheet.head]

@@ -9,7 +9,7 @@ from shlex import quote
 from statistics import fmean
 from typing import Any
 
-from esacl.artifacts import SCHEMA
+from esacl.artifacts import SCHEMA, RunDirectory
 from esacl.errors import RunError
 from esacl.metrics.cost import Flops
 from esacl.metrics.memory import Footprint
@@ -28,7 +28,12 @@ def load_run(path: Path) -> RunRecord:
         raise RunError(
             f"the run in {str(path)!r} is not finished: it has no results.json. Use `esacl resume {quote(str(path))}`."
         )
-    return _record(path, _Table(_results(results), results), _config(config), _log(path / "events.jsonl"))
+    directory = RunDirectory(path)
+    directory.check_links()
+    found, settings = _results(results), _config(config)
+    record = _record(path, _Table(found, results), settings, _log(path / "events.jsonl"))
+    directory.check_results(found, settings)
+    return record
 
 
 def _record(path: Path, table: "_Table", config: Mapping[str, Any], log: tuple[Epoch, ...]) -> RunRecord:

@@ -35,13 +35,18 @@ def start(
     reading: Progress | None = None,
     backbone: Given | None = None,
     method: GivenMethod | None = None,
+    code: Collection[str] = (),
 ) -> Iterator[Run]:
-    """A new run in the directory `out`; a stream, a network and a method may be given instead of their names."""
+    """A new run in the directory `out`; a stream, a network and a method may be given instead of their names.
+
+    `code` are names of code that may be started although settings from a file name it.
+    """
     began = perf_counter()
     if not isinstance(config, Config):
         raise ConfigError(f"a run takes a Config, but {config!r} was given. Write esacl.Config.of(method=..., ...).")
     directory = RunDirectory(out)
     directory.check_free(overwrite)
+    _check_consent(config, backbone, stream, {*code, *([method] if isinstance(method, str) else [])})
     config = _with_backbone(config, backbone)
     given = config.net.backbone if backbone is None else backbone
     config = config if method is None else replace(config, method=name_of_method(method))
@@ -118,6 +123,22 @@ def default_place(settings: Config) -> Path:
     name = f"{method}-{stream}-{settings.seed}"
     candidates = (Path("runs") / (name if number == 1 else f"{name}-{number}") for number in range(1, 10_000))
     return next(path for path in candidates if not path.exists())
+
+
+def _check_consent(config: Config, backbone: Given | None, stream: Stream | None, code: Collection[str]) -> None:
+    """Refuse to import code that only a file names: it may come from anyone."""
+    if config.origin is None:
+        return
+    asked = config if stream is None else replace(config, stream=StreamConfig())  # given, so no code
+    again = {name: f"code=[{name!r}]" for name in asked.code() if name not in code and not name.startswith("<")}
+    network = config.net.backbone
+    if backbone is None and is_own(network):
+        again[network] = "backbone=" + ("module" if network.startswith("<") else repr(network))
+    for name, words in again.items():
+        raise ConfigError(
+            f"{config.origin} names code, {name!r}, and no file is allowed to start code. If you trust it, give it "
+            f"again: esacl.run(settings, out, {words})."
+        )
 
 
 def _with_backbone(config: Config, given: Given | None) -> Config:

@@ -1,7 +1,7 @@
 """A run in its directory: trained, logged and saved as it goes, and finished with its figures."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
@@ -138,10 +138,12 @@ class Run:
         }
         beside = {f"sparsity.{name}": value for name, value in parts.sparsity.belongings().items()}
         weights = {**parts.readout.folded(state), **beside}
-        self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
+        told = self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
         results = figures(self.trainer, self.config, self._elapsed(), self._peak_memory())
-        told = {name: getattr(results, name) for name in ("task_il", "class_il", "density")}
-        self.directory.append_event({"event": "finished", **told})  # dropped and told again by a run that dies here
+        results = replace(results, weights_sha256=told)
+        shares = {name: getattr(results, name) for name in ("task_il", "class_il", "density")}
+        self.directory.append_event({"event": "finished", **shares})  # dropped and told again by a run that dies here
         self.directory.write_results(results)
+        self.directory.check_held()
         write_report([self.directory.path], self.directory.report)
         return results

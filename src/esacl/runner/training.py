@@ -62,7 +62,7 @@ def stream(
                 f"Write esacl.Config.of(..., processes={processes!r})."
             )
         place = default_place(config) if out is None and isinstance(config, Config) else Path(out or "runs")
-        opening = start(config, place, stream, overwrite, backbone=backbone, method=method)
+        opening = start(config, place, stream, overwrite, backbone=backbone, method=method, code=code)
     with opening as opened:
         yield from opened.events()
         results = opened.finish()
@@ -77,13 +77,15 @@ def run(
     listen: Listener | None = None,
     backbone: Given | None = None,
     method: GivenMethod | None = None,
+    code: Collection[str] = (),
 ) -> Results:
     """Train and evaluate a method on a stream; everything is in `out` afterwards.
 
     `backbone` is a network of one's own: any module that maps images to features or logits (docs/own-network.md).
-    `method` is a method of one's own, as `esacl.Method` or the name of code (docs/plugins.md).
+    `method` is a method of one's own, as `esacl.Method` or the name of code (docs/plugins.md). `code` names code that
+    may be started although settings from a file name it.
     """
-    with start(config, Path(out), stream, overwrite, backbone=backbone, method=method) as opened:
+    with start(config, Path(out), stream, overwrite, backbone=backbone, method=method, code=code) as opened:
         return _complete(opened, listen)
 
 

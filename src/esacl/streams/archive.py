@@ -15,12 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import IO, Self
 
 from esacl.errors import DataError
+from esacl.streams.limits import MAX_BYTES, max_bytes
 
-MOST_BYTES = 2**31
-"""Unpacked size above which an archive is taken for an attack: the largest official set has an eighth of it."""
+MOST_HEADER = 2**20
+"""Bytes of a tar's own notes (long names and the like) above which it is taken for an attack."""
 
 _GZIP = b"\x1f\x8b"
 _BROKEN = (EOFError, OSError, ValueError, RuntimeError, struct.error, zlib.error, tarfile.TarError, zipfile.BadZipFile)
@@ -101,8 +102,8 @@ class FolderArchive(Archive):
     def _admit(self, name: str, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
             raise self._refusal(name, "it is a link or a device, not a file")
-        if status.st_size > MOST_BYTES:
-            raise self._refusal(name, f"it has {status.st_size} bytes")
+        if status.st_size > max_bytes():
+            raise self._refusal(name, f"it has {status.st_size} bytes, more than {MAX_BYTES} allows")
 
 
 class TarArchive(Archive):
@@ -128,8 +129,11 @@ class TarArchive(Archive):
             gzipped = packed.read(2) == _GZIP
             packed.seek(0)
             plain = _Capped(gzip.GzipFile(fileobj=packed) if gzipped else packed, self.path)
-            with tarfile.open(fileobj=plain, mode="r|", bufsize=1 << 20) as tar:
+            with tarfile.open(fileobj=plain, mode="r|", bufsize=1 << 20, tarinfo=_Header) as tar:
                 for member in tar:
+                    tar.members = []  # type: ignore[attr-defined]  # each is looked at once
+                    if not 0 <= member.size <= max_bytes():  # before anything skips or reads so much
+                        raise self._refusal(member.name, f"it says it has {member.size} bytes")
                     name = self._inside(member.name)
                     if member.isdir():
                         continue
@@ -157,7 +161,7 @@ class ZipArchive(Archive):
             if name is not None and not info.is_dir():
                 self._members[name] = info
         unpacked = sum(info.file_size for info in self._members.values())
-        if unpacked > MOST_BYTES:
+        if unpacked > max_bytes():
             raise _too_large(path)
 
     def close(self) -> None:
@@ -175,13 +179,25 @@ class ZipArchive(Archive):
             yield name, data
 
 
+class _Header(tarfile.TarInfo):
+    """A header whose size is looked at before what follows it is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        plain = found.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+        if not 0 <= found.size <= (max_bytes() if plain else MOST_HEADER):
+            raise tarfile.ReadError(f"a member says it has {found.size} bytes")
+        return found
+
+
 class _Capped(io.RawIOBase):
-    """A file that may be read up to `MOST_BYTES`, so that a small archive cannot unpack without end."""
+    """A file that may be read up to the cap, so that a small archive cannot unpack without end."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile, path: Path) -> None:
         self._file = file
         self._path = path
-        self._left = MOST_BYTES
+        self._left = max_bytes()
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
@@ -199,7 +215,10 @@ def open_archive(path: Path, top: str) -> Archive:
 
 
 def _too_large(path: Path) -> DataError:
-    return DataError(f"{str(path)!r} is not safe to read: it unpacks to more than {MOST_BYTES >> 30} GiB.")
+    return DataError(
+        f"{str(path)!r} is not safe to read: it unpacks to more than {max_bytes():,} bytes. If you trust "
+        f"it, raise the cap: set {MAX_BYTES} in the environment."
+    )
 
 
 @contextmanager

@@ -77,7 +77,9 @@ def _class_names(contents: dict[str, Any], layout: Layout, where: str) -> tuple[
     names = contents.get(layout.names)
     if not isinstance(names, list) or len(names) != layout.classes:
         raise DataError(f"{where} has no list {layout.names!r} of {layout.classes} class names.")
-    return tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names)
+    if not all(isinstance(name, bytes | str) for name in names):
+        raise DataError(f"{where} has class names in {layout.names!r} that are not text.")
+    return tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names)
 
 
 def _examples(contents: dict[str, Any], layout: Layout, where: str) -> Examples:

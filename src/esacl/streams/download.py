@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -31,6 +32,18 @@ def get(
     """The official archive called `name`, downloaded unless it is already there and whole."""
     data = official(name)
     return Download(data, data_folder(data_dir), url or data.url, progress).run()
+
+
+class _StaysEncrypted(urllib.request.HTTPRedirectHandler):
+    """Follows a server elsewhere, but not from https to an address that anyone on the way can change."""
+
+    def redirect_request(self, req: urllib.request.Request, *found: Any) -> urllib.request.Request | None:
+        if req.full_url.startswith("https:") and not str(found[-1]).startswith("https:"):
+            raise DataError(
+                f"{req.full_url} leads to {found[-1]}, which is not encrypted. Check the address, or give that one "
+                f"with --url if you trust the network."
+            )
+        return super().redirect_request(req, *found)
 
 
 class _Dropped(Exception):
@@ -130,7 +143,8 @@ class Download:
             if self._etag and not self._etag.startswith("W/"):
                 headers["If-Range"] = self._etag  # a file that changed meanwhile is sent whole
         try:
-            response: http.client.HTTPResponse = urllib.request.urlopen(
+            opener = urllib.request.build_opener(_StaysEncrypted())
+            response: http.client.HTTPResponse = opener.open(
                 urllib.request.Request(self.url, headers=headers), timeout=_SILENCE
             )
             return response

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from esacl.errors import DataError
 from esacl.streams.base import Examples, Source
 from esacl.streams.choose import cut_test
 from esacl.streams.images import Progress, decode_resized, in_threads, measured_inputs
+from esacl.streams.limits import MAX_BYTES, max_bytes
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """File names that are taken for images, in any case; other files are ignored."""
@@ -123,12 +125,14 @@ def decoded(
     files: Sequence[tuple[Path, int]], height: int, width: int, progress: Progress | None = None
 ) -> tuple[Examples, dict[Path, str]]:
     """The readable ones of these files with their labels, and why each of the others is not."""
-    pixels = np.empty((len(files), 3, height, width), np.uint8)
+    pixels = _room(len(files), height, width)
     broken: dict[int, str] = {}
 
     def decode(rows: Sequence[int]) -> None:
         for row in rows:
             try:
+                if files[row][0].stat().st_size > max_bytes():
+                    raise DataError(f"more than {max_bytes():,} bytes: raise {MAX_BYTES} if you trust it")
                 pixels[row] = decode_resized(files[row][0].read_bytes(), height, width).transpose(2, 0, 1)
             except (DataError, OSError) as error:
                 broken[row] = str(error)
@@ -141,6 +145,18 @@ def decoded(
             torch.tensor([row for row in range(len(files)) if row not in broken], dtype=torch.int64)
         )
     return examples, {files[row][0]: broken[row] for row in sorted(broken)}
+
+
+def _room(count: int, height: int, width: int) -> NDArray[np.uint8]:
+    """Memory for that many images."""
+    try:
+        return np.empty((count, 3, height, width), np.uint8)
+    except MemoryError:
+        size = count * 3 * height * width / 2**30
+        raise DataError(
+            f"{count:,} images of {height} × {width} need {size:,.1f} GiB of memory, more than there is. Use a smaller "
+            f"image size or fewer images."
+        ) from None
 
 
 def _first(broken: Mapping[Path, str]) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from esacl.errors import DataError
 from esacl.streams.inputs import ImageInputs
+from esacl.streams.limits import MAX_PIXELS, max_pixels
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -26,6 +27,7 @@ _CHUNK = 64  # files of one errand: small images spend more time in Python than 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
     """An image file as [H, W, 3]."""
     with _opened(data) as image:
+        _check_pixels(image)
         return _pixels(_rgb(image))
 
 
@@ -34,6 +36,7 @@ def decode_resized(data: bytes, height: int, width: int) -> npt.NDArray[np.uint8
     longer = 2 * max(height, width)
     with _opened(data) as image:
         image.draft(None, (longer, longer))  # a large JPEG is decoded no finer than needed
+        _check_pixels(image)
         ImageOps.exif_transpose(image, in_place=True)
         return _pixels(_rgb(image).resize((width, height), Image.Resampling.BILINEAR))
 
@@ -46,6 +49,14 @@ def _opened(data: bytes) -> Iterator[Image.Image]:
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError("not a readable image" if "BytesIO" in reason else reason) from None
+
+
+def _check_pixels(image: Image.Image) -> None:
+    """Refuse an image that takes a small file to fill the memory, before it is decoded."""
+    if image.width * image.height > max_pixels():
+        raise DataError(
+            f"{image.width} × {image.height} pixels are more than {max_pixels():,}: raise {MAX_PIXELS} if you trust it"
+        )
 
 
 def _pixels(image: Image.Image) -> npt.NDArray[np.uint8]:

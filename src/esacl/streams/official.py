@@ -15,7 +15,7 @@ class Official:
     folder: str  # the folder it unpacks to
     url: str
     size: int  # bytes
-    md5: str  # as published: it detects damage, not forgery
+    md5: str  # as published, and no stronger digest is: with the size it detects damage, hardly forgery
     classes: int
     train_per_class: int
     test_per_class: int
@@ -62,7 +62,7 @@ _ALL = (
         title="Tiny-ImageNet",
         archive="tiny-imagenet-200.zip",
         folder="tiny-imagenet-200",
-        url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+        url="https://cs231n.stanford.edu/tiny-imagenet-200.zip",
         size=248_100_043,
         md5="90528d7ca1a48142e341f4ef8d21d0de",
         classes=200,

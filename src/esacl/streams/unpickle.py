@@ -22,7 +22,7 @@ _ARRAY_CLASS = "numpy.ndarray"  # an immutable token: the pickle only passes it 
 def load(data: bytes, where: str) -> dict[str, Any]:
     """The dictionary in a pickle: text keys; values are arrays, lists, numbers, strings. `where` names it in errors."""
     try:
-        _check_memo(data)
+        _check_operations(data)
         loaded = _Unpickler(BytesIO(data), encoding="bytes").load()
         if not isinstance(loaded, dict):
             raise DataError(f"{where} does not hold a dictionary but {type(loaded).__name__!r}.")
@@ -36,11 +36,34 @@ def load(data: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where} is damaged or not a pickle: {reason}.") from None
 
 
-def _check_memo(data: bytes) -> None:
-    """The unpickler reserves memory up to the largest memo number; an honest one counts its entries."""
+MOST_OPERATIONS = 2_000_000
+"""The largest official pickle has an eighth of them."""
+
+_USELESS = {"DUP", "POP", "POP_MARK", "EMPTY_SET", "ADDITEMS", "FROZENSET", "OBJ", "INST", "NEWOBJ", "NEWOBJ_EX"}
+
+
+def _check_operations(data: bytes) -> None:
+    """Refuse what would take memory or time without end, before anything is loaded.
+
+    The unpickler reserves memory up to the largest memo number; an honest one counts its entries. A tuple that is
+    fetched from the memo could be put into the next one twice, and so on: its hash would never be done.
+    """
+    tuples: set[int] = set()  # memo numbers
+    memoized, tuple_on_top = 0, False
     for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
-        if operation.name.endswith("PUT") and argument is not None and int(argument) > count:
-            raise _Refused(f"memo number {argument} was refused")
+        name = operation.name
+        if count > MOST_OPERATIONS or name in _USELESS:
+            raise _Refused(f"the operation {name} was refused" if name in _USELESS else f"it has over {count} steps")
+        if name.endswith("PUT") or name == "MEMOIZE":
+            number = memoized if argument is None else int(argument)
+            if number > count:
+                raise _Refused(f"memo number {number} was refused")
+            memoized += 1
+            (tuples.add if tuple_on_top else tuples.discard)(number)
+        else:
+            if name.endswith("GET") and argument is not None and int(argument) in tuples:
+                raise _Refused("a tuple that is used again was refused")
+            tuple_on_top = name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 
 
 class _Refused(Exception):
@@ -136,7 +159,9 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _text(value: Any) -> str:
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+    if not isinstance(value, bytes | str):
+        raise _Refused(f"a name that is not text but {type(value).__name__} was refused")
+    return value.decode("latin1") if isinstance(value, bytes) else value
 
 
 def _plain(value: Any) -> Any:

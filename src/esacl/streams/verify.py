@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
-from esacl.errors import DataError
+from esacl.errors import DataError, RunError
+from esacl.files import write_atomic
 
 MEMORY = ".esacl-verified.json"
 """File in the data folder that remembers which archives were verified."""
@@ -34,15 +34,14 @@ def has_md5(path: Path, md5: str) -> bool:
 def remember(path: Path, md5: str) -> None:
     """Note that the file has this checksum. Where the folder is read-only, it is hashed anew each time."""
     memory = path.parent / MEMORY
-    fresh = memory.with_name(f"{MEMORY}.{os.getpid()}")
-    with suppress(OSError):
-        fresh.write_text(json.dumps({**_recall(path.parent), path.name: _identity(path, md5)}), encoding="utf-8")
-        fresh.replace(memory)
+    with suppress(OSError, RunError):
+        write_atomic(memory, json.dumps({**_recall(path.parent), path.name: _identity(path, md5)}))
 
 
 def _identity(path: Path, md5: str) -> list[int | str]:
     status = path.stat()
-    return [status.st_size, status.st_mtime_ns, md5]
+    # the time of the last change of the entry, and its number, are the system's: a record that came with the file fails
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, md5]
 
 
 def _recall(folder: Path) -> dict[str, list[int | str]]:

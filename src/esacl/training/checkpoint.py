@@ -5,7 +5,7 @@ file's metadata whose leaves name the tensors.
 """
 
 import json
-from hashlib import sha256
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,20 @@ from safetensors.torch import save
 from torch import Tensor
 
 from esacl.errors import CheckpointError
-from esacl.files import write_atomic
+from esacl.files import Folder, remove_leftovers
+from esacl.sealed import digest
 from esacl.types import State
 
 FORMAT = "esacl-checkpoint-1"
 KEPT = 2  # the newest and the one before it
+_NAME = re.compile(r"([0-9]{6}|[1-9][0-9]{6,11})\.safetensors")
 
 
 def pack(state: State, form: str = FORMAT) -> bytes:
     """A state as the bytes of a safetensors file; `form` is what tells it from files of another kind."""
     tensors: dict[str, Tensor] = {}
     tree = json.dumps(to_tree(state, tensors, ""))
-    metadata = {"format": form, "tree": tree, "sha256": _digest(tree, tensors)}
+    metadata = {"format": form, "tree": tree, "sha256": digest(tree, tensors)}
     return save(tensors, metadata)
 
 
@@ -41,7 +43,7 @@ def unpack(path: Path, form: str = FORMAT, kind: str = "checkpoint") -> State:
     found = metadata.get("format")
     if found != form:
         raise CheckpointError(f"{str(path)!r} is not a {kind} of this library (format {found!r}, not {form!r}).")
-    if metadata.get("sha256") != _digest(metadata.get("tree", ""), tensors):
+    if metadata.get("sha256") != digest(metadata.get("tree", ""), tensors):
         raise CheckpointError(f"the {kind} {str(path)!r} is damaged: its contents do not match its digest.")
     state = from_tree(json.loads(metadata["tree"]), tensors)
     if tensors:
@@ -53,18 +55,23 @@ def unpack(path: Path, form: str = FORMAT, kind: str = "checkpoint") -> State:
 def fingerprint(state: State) -> str:
     """A digest of everything in a state."""
     tensors: dict[str, Tensor] = {}
-    return _digest(json.dumps(to_tree(state, tensors, "")), tensors)
+    return digest(json.dumps(to_tree(state, tensors, "")), tensors)
 
 
 class Checkpoints:
     """The numbered checkpoints of a run; only the newest few are kept."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Folder | Path) -> None:
+        self._files = folder if isinstance(folder, Folder) else Folder(folder)
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return self._files.path
 
     def numbers(self) -> list[int]:
         """What is there, oldest first."""
-        return sorted(int(path.stem) for path in self.folder.glob("*.safetensors") if path.stem.isdigit())
+        return sorted(int(found[1]) for found in map(_NAME.fullmatch, self._files.names()) if found)
 
     def save(self, number: int, state: State) -> None:
         """Write a checkpoint, then drop the ones that are too old (and any newer one, damaged or abandoned)."""
@@ -72,19 +79,29 @@ class Checkpoints:
 
     def put(self, number: int, data: bytes) -> None:
         """The same with a checkpoint that was packed elsewhere."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(self._path(number), data)
+        self._files.make()
+        self._files.write(_name(number), data)
         older = [n for n in self.numbers() if n < number]
         newer = [n for n in self.numbers() if n > number]
         for stale in [*older[: len(older) - KEPT + 1], *newer]:
-            self._path(stale).unlink()
+            self._files.remove(_name(stale))
+
+    def clear(self) -> None:
+        """Delete every checkpoint, and the folder if nothing else is in it."""
+        for number in self.numbers():
+            self._files.remove(_name(number))
+        self._files.remove_if_empty()
+
+    def remove_leftovers(self) -> None:
+        """Delete what a killed writer left of a checkpoint."""
+        remove_leftovers(self._files, lambda name: _NAME.fullmatch(name) is not None)
 
     def newest(self) -> tuple[State | None, list[str]]:
         """The newest whole checkpoint (None without any), and what is wrong with newer ones."""
         problems: list[str] = []
         for number in reversed(self.numbers()):
             try:
-                return unpack(self._path(number)), problems
+                return unpack(self._files.file(_name(number))), problems
             except CheckpointError as error:
                 problems.append(str(error))
         return None, problems
@@ -92,10 +109,11 @@ class Checkpoints:
     def before_newest(self) -> State | None:
         """The checkpoint before the newest; None without one."""
         numbers = self.numbers()
-        return unpack(self._path(numbers[-2])) if len(numbers) > 1 else None
+        return unpack(self._files.file(_name(numbers[-2]))) if len(numbers) > 1 else None
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.safetensors"
+
+def _name(number: int) -> str:
+    return f"{number:06d}.safetensors"
 
 
 def to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
@@ -128,11 +146,3 @@ def from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
         return {key: from_tree(item, tensors) for key, item in content}
     items = [from_tree(item, tensors) for item in content]
     return tuple(items) if kind == "tuple" else items
-
-
-def _digest(tree: str, tensors: dict[str, Tensor]) -> str:
-    digest = sha256(tree.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
-    return digest.hexdigest()
