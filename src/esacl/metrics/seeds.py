@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
-from scipy.special import bdtrc, stdtrit
-
 LEVEL = 0.95
 """Confidence of an interval."""
 
@@ -62,6 +60,8 @@ def student_t(freedom: int) -> float:
     >>> [round(student_t(freedom), 3) for freedom in (1, 2, 4)]
     [12.706, 4.303, 2.776]
     """
+    from scipy.special import stdtrit  # few commands need it, and it takes long to import
+
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
@@ -71,5 +71,7 @@ def at_chance(accuracy: float, classes: int, examples: int) -> bool:
     >>> at_chance(0.5, 2, 2000), at_chance(0.52, 2, 2000), at_chance(0.53, 2, 2000)
     (True, True, False)
     """
+    from scipy.special import bdtrc
+
     right = round(accuracy * examples)
     return right == 0 or float(bdtrc(right - 1, examples, 1 / classes)) > CHANCE
