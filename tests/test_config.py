@@ -29,6 +29,7 @@ from esacl.methods import METHODS, resolve
 from esacl.nets import BACKBONES
 from esacl.optim.gpm import Gpm
 from esacl.options import _alternatives
+from esacl.sparsity.esacl import Esacl
 from tests.builders import stream
 
 STREAM = stream(shape=(1, 16, 16))
@@ -68,6 +69,8 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables[name] = draw(tables_of(record, **fixed))
     for slot in sorted(SLOTS, key=lambda slot: slot != "sparsity"):  # first the slot that switches others off
         tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
+        if METHODS[method].part(slot) is Esacl:
+            tables[slot]["form"] = "freeze"  # the other one has no use for some update options
     for slot, name in (("update", "eta"), ("update", "averaging"), ("selection", "redundant"), ("gradient", "every")):
         tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
     if METHODS[method].part("constraint") is Gpm:

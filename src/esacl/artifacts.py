@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -15,77 +14,19 @@ from torch import Tensor
 from esacl.config import Config, read_toml
 from esacl.errors import ConfigError, RunError
 from esacl.files import Folder, remove_leftovers
-from esacl.metrics.cost import Flops
-from esacl.metrics.memory import Footprint
+from esacl.results import Results as Results
 from esacl.run_lock import NAME as LOCK
 from esacl.run_lock import RunLock
 from esacl.sealed import recorded_digest, seal
 from esacl.slots import CHOSEN
 from esacl.training.checkpoint import Checkpoints
 
-SCHEMA = 1
 SETTINGS = "config.toml"
 WRITTEN = ("events.jsonl", "results.json", "report.html", "model.safetensors")
 """Files that a run writes besides its settings, checkpoints and TensorBoard's."""
 
 _SECTIONS = {"method", "seed", "stream", "net", "train", "machine"}  # every run has written all of them
 _TENSORBOARD = re.compile(r"events\.out\.tfevents\..+")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Results:
-    """What a finished run has to show; accuracies are fractions. `None`: not defined for this method."""
-
-    method: str
-    stream: str
-    seed: int
-    sparsity: float
-    epochs: int
-    tasks: int
-    logit_mask: str
-    split: str
-    task_il: float
-    class_il: float | None
-    matrix: dict[str, list[list[float]] | None]
-    forgetting: dict[str, float | None]
-    bwt: dict[str, float | None]
-    fwt: dict[str, float | None]
-    density: float
-    capacity: float
-    flops: Flops
-    seconds: dict[str, float]
-    peak_memory_bytes: int
-    footprint_bytes: Footprint
-    task_classes: list[list[str]]
-    versions: dict[str, str]
-    pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task, if measured
-    measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
-    remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
-    weights_sha256: str | None = None  # the digest in model.safetensors, which says whose results these are
-
-    def __repr__(self) -> str:
-        scores = (
-            {"Domain-IL": self.task_il} if self.same_classes else {"Task-IL": self.task_il, "Class-IL": self.class_il}
-        )
-        shown = ", ".join(f"{name} {score:.1%}" for name, score in scores.items() if score is not None)
-        return f"Results({self.method} on {self.stream}, seed {self.seed}: {shown})"
-
-    @property
-    def same_classes(self) -> bool:
-        """Whether every one of several tasks has the same classes: Task-IL and Class-IL are then one figure."""
-        return len(self.task_classes) > 1 and len(set(map(frozenset, self.task_classes))) == 1
-
-    def to_json(self) -> dict[str, Any]:
-        """The stable document that `results.json` holds."""
-        return {"schema": SCHEMA, **asdict(self)}
-
-    @staticmethod
-    def from_json(document: dict[str, Any]) -> "Results":
-        """The results that `to_json` wrote."""
-        values = {name: value for name, value in document.items() if name != "schema"}
-        values["flops"] = Flops(**values["flops"])
-        values["footprint_bytes"] = Footprint(**values["footprint_bytes"])
-        return Results(**values)
 
 
 def _repeated(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,48 +15,18 @@ from esacl.code import is_own, names_code
 from esacl.errors import ConfigError, unknown_name
 from esacl.options import option, parse
 from esacl.presets import with_preset
+from esacl.short_names import SHORT_NAMES as SHORT_NAMES
+from esacl.short_names import place_settings as place_settings
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
 from esacl.slots import PartsConfig as PartsConfig
 from esacl.toml import Tables as Tables
-from esacl.toml import plain_value
 from esacl.toml import read_toml as read_toml
 from esacl.toml import set_option as set_option
 
 DEFAULT_METHOD = "esacl-der++"
 """What is trained where no method is named: on the command line, in a `Config`, by a `ContinualClassifier`."""
 
-SHORT_NAMES = {
-    "method": "method",
-    "seed": "seed",
-    "stream": "stream.name",
-    "data_dir": "stream.data_dir",
-    "tasks": "stream.tasks",
-    "classes_per_task": "stream.classes_per_task",
-    "class_order": "stream.class_order",
-    "limit_per_class": "stream.limit_per_class",
-    "image_size": "stream.image_size",
-    "epochs": "train.epochs",
-    "batch_size": "train.batch_size",
-    "logit_mask": "train.logit_mask",
-    "split": "train.split",
-    "scenario": "train.scenario",
-    "unpruned": "train.unpruned",
-    "backbone": "net.backbone",
-    "width": "net.width",
-    "device": "machine.device",
-    "precision": "machine.precision",
-    "threads": "machine.threads",
-    "processes": "machine.processes",
-    "lr": "update.lr",
-    "buffer": "objective.buffer",
-    "sparsity": "sparsity.level",
-    "keep": "selection.keep",
-    "rho": "gradient.rho",
-    "preset": "preset",
-    **{slot: f"parts.{slot}" for slot in CHOSEN},
-}
-"""Settings that have a flag on the command line and a keyword in `Config.of`: where each of them belongs."""
 
 Scenario = Literal["both", "task-il", "class-il"]
 """Scenarios in which a run is judged."""
@@ -249,9 +219,8 @@ class Config:
     def flat(self) -> dict[str, Any]:
         """Every setting by its dotted name."""
         tables = self.to_mapping()
-        parts = {name: table for name, table in tables.items() if isinstance(table, dict)}
-        plain = {name: value for name, value in tables.items() if name not in parts}
-        return plain | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
+        parts = {name: tables.pop(name) for name in [*tables] if isinstance(tables[name], dict)}
+        return tables | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
 
     def to_toml(self) -> str:
         """The run as a TOML document."""
@@ -263,9 +232,8 @@ class Config:
         >>> Config.of(lr=0.01).with_options(update={"momentum": 0.8}).options
         {'update': {'lr': 0.01, 'momentum': 0.8}}
         """
-        for slot in options:
-            if slot not in SLOTS:
-                raise unknown_name("part", slot, SLOTS)
+        if unknown := options.keys() - {*SLOTS}:
+            raise unknown_name("part", min(unknown), SLOTS)
         merged = {slot: {**self.options.get(slot, {}), **given} for slot, given in options.items()}
         return replace(self, options={**self.options, **merged})
 
@@ -284,21 +252,3 @@ _SECTIONS: dict[str, Any] = {
     "machine": MachineConfig,
     "parts": PartsConfig,
 }
-
-
-def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
-    """Put settings given by their short names into nested tables; None leaves what is there."""
-    for name, value in settings.items():
-        if name not in SHORT_NAMES:
-            raise unknown_name("setting", name, SHORT_NAMES)
-        if name == "backbone" and not isinstance(value, str | None):
-            raise ConfigError(
-                f"backbone = <{type(value).__name__}> is not allowed in settings, which are text and numbers. Give the "
-                f"module beside them: esacl.run(settings, out, backbone=module)."
-            )
-        if value is not None:
-            part, _, key = SHORT_NAMES[name].rpartition(".")
-            table = tables.setdefault(part, {}) if part else tables
-            if not isinstance(table, dict):
-                raise ConfigError(f"{part!r} is a table of options, but {table!r} was given.")
-            table[key] = plain_value(value)

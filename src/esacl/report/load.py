@@ -9,12 +9,13 @@ from shlex import quote
 from statistics import fmean
 from typing import Any
 
-from esacl.artifacts import SCHEMA, RunDirectory
+from esacl.artifacts import RunDirectory
 from esacl.errors import RunError
 from esacl.metrics.cost import Flops
 from esacl.metrics.memory import Footprint
 from esacl.report.record import SETTINGS, Epoch, Matrix, RunRecord, Scores, Seconds, Setting
 from esacl.report.units import clean
+from esacl.results import SCHEMA
 
 
 def load_run(path: Path) -> RunRecord:

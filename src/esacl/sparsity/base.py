@@ -28,7 +28,7 @@ class Phase:
 class DenseOptions:
     """Settings that every strategy has."""
 
-    recalibrate: Literal["no", "mixed", "memory"] | None = option(
+    recalibrate: Literal["no", "mixed", "memory"] = option(
         "no", "BatchNorm statistics anew after a task: from its images and the memory, or from the memory alone"
     )
 

@@ -43,7 +43,7 @@ class EsaclOptions(DenseOptions):
         None, "magnitudes compete over all layers; relative to their layer; or within it (default: by network)"
     )
     expand: Literal["kaiming", "zero"] = option("kaiming", "how free weights start into the next task")
-    recalibrate: Literal["no", "mixed", "memory"] | None = option(
+    recalibrate: Literal["no", "mixed", "memory"] | None = option(  # type: ignore[assignment]  # None: by form
         None, "BatchNorm statistics anew after pruning, from these images (default: mixed; cycle: no)"
     )
     sharpness: bool = option(True, "the sharpness-aware gradient rule; false: the plain one (w/o SA)")
