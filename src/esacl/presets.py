@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from esacl.errors import unknown_name
+from esacl.errors import ConfigError, unknown_name
 
 PAPER: dict[str, Any] = {
     "net": {"backbone": "resnet18"},
@@ -45,13 +45,22 @@ OTHER_FORMS = (("update", "eta", "reach"),)
 FOR_ALL = ("net", "objective", "train")
 """Tables of a preset that are for every method: network, buffer and epochs. The others are EsaCL's own."""
 
-PRESETS = ("paper",)
+FULL: dict[str, Any] = {
+    "sparsity": {"form": "freeze"},
+    "gradient": {"rho": 0.05},
+    "selection": {"keep": 0.4, "rule": "loss"},
+}
+"""All of EsaCL (Frank-Wolfe, frozen weights, ascent, SSE and ERE) with this library's working settings."""
+
+PRESETS = ("paper", "full")
 
 
 def settings_of(preset: str, stream: str, method: str = "esacl") -> dict[str, Any]:
     """The tables of a preset for a stream; rivals of EsaCL learn at rates of their own."""
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
+    if preset == "full":
+        return {name: dict(table) for name, table in FULL.items()}
     own = PAPER_STREAMS.get(stream, PAPER_STREAMS["split-cifar10"])
     chosen = {**PAPER, **own} if method.partition("-")[0] == "esacl" else FOR_ALL
     tables = {name: {**PAPER.get(name, {}), **own.get(name, {})} for name in chosen}
@@ -62,6 +71,11 @@ def settings_of(preset: str, stream: str, method: str = "esacl") -> dict[str, An
 
 def with_preset(preset: str, stream: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Tables of settings over those of a preset; where the same thing is given in another form, that wins too."""
+    if preset == "full" and method.partition("-")[0] != "esacl":
+        raise ConfigError(
+            f"preset 'full' switches all parts of EsaCL on, but the method is {method!r}. Use esacl or esacl-BASE, or "
+            f"leave the preset out."
+        )
     under = settings_of(preset, stream, method)
     tables = {name: {**under[name], **given.get(name, {})} for name in under}
     for slot, name, other in OTHER_FORMS:

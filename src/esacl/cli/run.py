@@ -41,7 +41,7 @@ def run_command(
     config: Annotated[Path | None, described("TOML file with settings; flags win over it", WHAT)] = None,
     preset: Annotated[
         str | None,
-        described("paper: the whole algorithm with its authors' settings; what else is given wins over it", WHAT),
+        described("full: all parts of EsaCL; paper: with its authors' numbers; what else is given wins over it", WHAT),
     ] = None,
     set_: Annotated[
         list[str] | None,

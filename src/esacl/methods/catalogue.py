@@ -65,7 +65,7 @@ CO2L = Method(
 EWC = Method("elastic weight consolidation: hold weights that mattered (Kirkpatrick 2017)", {"objective": Ewc})
 GPM = Method("gradient projection memory: step where old tasks read nothing (Saha 2021)", {"constraint": Gpm})
 ESACL = Method(
-    "sharpness-aware directional pruning and data selection (Ren & Honavar 2024)",
+    "one-shot pruning after each task (Ren & Honavar 2024); ascent and data selection off: --preset full",
     {"gradient": SharpnessAware, "update": PolytopeUpdate, "sparsity": Esacl, "selection": Ranked},
     {"sparsity.sharpness": "gradient", "sparsity.polytope": "update"},
 )
