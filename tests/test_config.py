@@ -119,7 +119,7 @@ def test_an_empty_mapping_is_the_default_run() -> None:
         ({"seed": 2**54}, r"seed = 18014398509481984 is not allowed"),
         ({"method": 3}, r"method = 3 is not allowed\. Allowed: text\."),
         ({"preset": 3}, r"preset = 3 is not allowed\. Allowed: text, or nothing\."),
-        ({"preset": "papre"}, r"unknown preset 'papre'\. Did you mean 'paper'\? Allowed: paper\."),
+        ({"preset": "papre"}, r"unknown preset 'papre'\. Did you mean 'paper'\? Allowed: full, paper\."),
         ({"preset": "paper", "stream": {"name": ["a"]}}, r"stream\.name = \['a'\] is not allowed\. Allowed: text\."),
         ({"preset": "paper", "update": 3}, r"'update' is a table of options, but 3 was given\."),
         ({"train": {"epoch": 3}}, r"unknown option of train 'epoch'\. Did you mean 'epochs'\?"),

@@ -96,7 +96,9 @@ def test_what_is_given_wins_over_a_preset() -> None:
 
 @pytest.mark.parametrize("name", ["nope", "Papers", ""])
 def test_an_unknown_preset_is_refused_with_those_that_exist(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"unknown preset '{name}'\.( Did you mean 'paper'\?)? Allowed: paper\."):
+    with pytest.raises(
+        ConfigError, match=rf"unknown preset '{name}'\.( Did you mean 'paper'\?)? Allowed: full, paper\."
+    ):
         Config.of(preset=name)
     with pytest.raises(ConfigError, match="unknown preset"):
         settings_of(name, "split-cifar10")
@@ -106,6 +108,10 @@ def test_an_unknown_preset_is_refused_with_those_that_exist(name: str) -> None:
 @pytest.mark.parametrize("name", [*PAPER_STREAMS, "split-digits"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_what_it_has_a_use_for(method: str, name: str, preset: str) -> None:
+    if preset == "full" and not method.startswith("esacl"):
+        with pytest.raises(ConfigError, match=r"preset 'full' switches all parts of EsaCL on, but the method is"):
+            Config.of(method=method, stream=name, preset=preset)
+        return
     run = resolve(Config.of(method=method, stream=name, preset=preset), LARGE)
     for slot, table in settings_of(preset, name, method).items():
         if slot in SLOTS:

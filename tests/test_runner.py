@@ -137,8 +137,8 @@ def test_the_module_is_the_command_line_and_starts_without_what_few_commands_nee
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == esacl.__version__
     imported = {line.rsplit("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
-    assert "torch" in imported
-    assert imported.isdisjoint({"sklearn", "scipy", "distributed", "onnx", "onnxruntime", "tensorboard"})
+    assert "cyclopts" in imported
+    assert imported.isdisjoint({"torch", "sklearn", "scipy", "distributed", "onnx", "onnxruntime", "tensorboard"})
 
 
 def test_a_method_that_the_stream_does_not_suit_is_refused_before_anything_is_touched(stream, tmp_path):

@@ -133,7 +133,7 @@ def test_the_options_of_a_method_are_explained_with_their_flags_defaults_and_wha
     told = capsys.readouterr().out
     for words in ("sparsity.level (--sparsity)", "gradient.rho (--rho)", "objective.buffer (--buffer)", "update.k"):
         assert words in told
-    assert "['even' or 'geometric' or 'literal']" in " ".join(told.split())
+    assert "['freeze' or 'cycle', or nothing]" in " ".join(told.split())
     esacl("methods", "esacl-er", "--json")
     told = json.loads(capsys.readouterr().out)["esacl-er"]["options"]["sparsity.level"]
     assert (told["default"], told["allowed"]) == (0.8, "a number from 0 to 0.9999")

@@ -19,7 +19,9 @@ from tests.cli.commands import esacl as command
 from tests.deploy.models import pictures, write_pictures
 from tests.nets.own_nets import OWN, Plain, Separable, made
 
-SETTINGS = esacl.Config.of(method="esacl-der++", epochs=1, buffer=20, limit_per_class=40, threads=1)
+SETTINGS = esacl.Config.of(method="esacl-der++", epochs=1, buffer=20, limit_per_class=40, threads=1).with_options(
+    sparsity={"form": "freeze"}
+)
 CODE = """
 from torch import nn
 def tiny():

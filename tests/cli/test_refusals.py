@@ -43,7 +43,7 @@ from tests.streams.layouts import cifar10_files, write_folder
         (["run", *PRUNING, "--keep", "0"], "selection.keep = 0.0 is not allowed. Allowed: a number from 0.01 to 1."),
         (["run", *PRUNING, "--rho", "-1"], "gradient.rho = -1.0 is not allowed. Allowed: a number from 0 to 100."),
         (["run", *PRUNING, "--rho", "0.1", "--set", "sparsity.sharpness=false"], "while sparsity.sharpness = false."),
-        (["run", "--preset", "nope"], "unknown preset 'nope'. Allowed: paper."),
+        (["run", "--preset", "nope"], "unknown preset 'nope'. Allowed: full, paper."),
         (["run", "--config", "nowhere.toml"], "there is no config file 'nowhere.toml'"),
         (["run", "--tasks", "3"], "tasks"),
         (["resume", "nowhere"], "there is no run in 'nowhere'"),

@@ -159,9 +159,9 @@ def test_where_nothing_is_chosen_no_recipe_of_an_earlier_choice_is_left(tmp_path
 def test_a_dry_run_shows_the_trials_and_trains_nothing(tmp_path, tune):
     read(tmp_path / "small.toml")
     code, told, news = tune("--dry-run")
-    assert (code, told) == (0, "")
-    assert "ewc, lr 0.03, objective.lam 3.0" in news
-    assert "2 rows × 4 trials × 2 seeds: 16 of 16 runs to do." in news
+    assert (code, news) == (0, "")
+    assert "ewc, lr 0.03, objective.lam 3.0" in told
+    assert "2 rows × 4 trials × 2 seeds: 16 of 16 runs to do." in told
     assert not (tmp_path / "out").exists()
 
 

@@ -34,7 +34,7 @@ def test_another_seed_gives_another_result() -> None:
 @pytest.mark.parametrize(("backbone", "width"), [("mlp", 16), ("cnn", 4)])
 def test_the_engine_ends_with_the_same_bits_as_a_hand_written_er_loop(backbone: str, width: int) -> None:
     of = stream(augment=True)
-    options = {"objective": {"buffer": 20}, "update": {"lr": 0.05}}
+    options = {"objective": {"buffer": 20}, "update": {"lr": 0.05, "momentum": 0.9}}
     training = finish(trainer("er", options, of, net=NetConfig(backbone, width), seed=3))
     start = build_model(backbone, width, of.shape, 6, seed=3)
     before = deepcopy(start.state_dict())

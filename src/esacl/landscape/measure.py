@@ -18,7 +18,7 @@ from esacl.nets.network import Network
 from esacl.ranking import largest_of_all
 from esacl.rng import generator
 from esacl.runner import Run, look
-from esacl.sparsity.esacl import Esacl, adaptive_scores
+from esacl.sparsity.esacl import adaptive_scores, scope_for
 from esacl.streams.base import Stream
 from esacl.types import Params
 
@@ -159,7 +159,7 @@ def _pruned(weights: Params, net: Network, sparsity: float) -> Params:
     """Pruned by magnitude as EsaCL would: layers compete as they do there."""
     names = net.partition.needed()
     sizes = [weights[name].abs() for name in names]
-    if Esacl.defaults(NetTraits.of(net.model), {})["scope"] == "adaptive":
+    if scope_for(NetTraits.of(net.model)) == "adaptive":
         sizes = [adaptive_scores(size) for size in sizes]
     kept = largest_of_all(sizes, round((1 - sparsity) * sum(size.numel() for size in sizes)))
     masks = {name: mask.to(net.device) for name, mask in zip(names, kept)}

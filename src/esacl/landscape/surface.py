@@ -74,7 +74,7 @@ def sharpness(loss: Loss, weights: Params, rho: float) -> float:
 def relative(sharpness: float, loss: float) -> float:
     """Growth of the loss as a share of it; 0 where there is no loss.
 
-    >>> relative(0.01, 0.05), relative(0.01, 0.0)
-    (0.2, 0.0)
+    >>> relative(0.25, 0.5), relative(0.25, 0.0)
+    (0.5, 0.0)
     """
     return sharpness / loss if loss > 0 else 0.0

@@ -71,7 +71,7 @@ class Esacl(SparsityStrategy):
 
     @classmethod
     def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The form, and what belongs to it (docs/decisions.md). Without BatchNorm magnitudes of layers compare."""
+        """The form, and what belongs to it (docs/decisions.md)."""
         form = options["form"] or ("cycle" if net.batchnorm and options["polytope"] is None else "freeze")
         freezes = form == "freeze"
         return {
@@ -79,7 +79,7 @@ class Esacl(SparsityStrategy):
             "quota": "even" if freezes else "geometric",
             "recalibrate": "mixed" if freezes else "no",
             "polytope": freezes,
-            "scope": "adaptive" if net.batchnorm else "global",
+            "scope": scope_for(net),
         }
 
     @classmethod
@@ -106,6 +106,7 @@ class Esacl(SparsityStrategy):
         self._any = False
         self.task = 0
         self.steps = 1  # of an epoch
+        self._learns = False  # cycle: whether zeros may become weights again in this epoch
         self._shrinks: Params = {}  # cycle: what each weight is multiplied by after a step; nothing before the pull
 
     @property
@@ -137,7 +138,7 @@ class Esacl(SparsityStrategy):
     def begin_epoch(self, net: Network, epoch: int) -> None:
         """Choose anew, towards the end of a task, which weights are pulled to zero: those that pruning would take."""
         first = ceil(self.options.start * self.context.epochs - 1e-9)
-        self._shrinks = {}
+        self._shrinks, self._learns = {}, not self.freezes
         if self.freezes or epoch < first:
             return
         factor = exp(-self.options.pull / (self.steps * (self.context.epochs - first)))
@@ -156,7 +157,7 @@ class Esacl(SparsityStrategy):
             self.kept[name] |= chosen & (free[name] > 0)  # a zero is not worth a place
             net.stored[name].masked_fill_(~self.kept[name], 0.0)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
-        self._shrinks = {}
+        self._shrinks, self._learns = {}, False
         self.recalibrate(net, task, remembered)
 
     def _chosen(self, sizes: Params, task: int) -> Params:
@@ -181,6 +182,10 @@ class Esacl(SparsityStrategy):
         allowed = kept_after(self.options.quota or "even", budget, task, self.context.tasks, self.options.ratio)
         return allowed - sum(int(self.kept[name].sum()) for name in names)
 
+    def density(self, net: Network) -> dict[str, float]:
+        """Share of non-zero weights; all count in an epoch in which all of them learn."""
+        return dict.fromkeys(self.kept, 1.0) if self._learns else super().density(net)
+
     def masks(self, net: Network) -> list[Params]:
         """One for all tasks."""
         return [self.kept]
@@ -195,6 +200,11 @@ class Esacl(SparsityStrategy):
             self.kept[name].copy_(mask)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
         self.task, self.steps = state["task"], state["steps"]
+
+
+def scope_for(net: NetTraits) -> str:
+    """How layers compete: without BatchNorm the magnitudes of their weights are comparable."""
+    return "adaptive" if net.batchnorm else "global"
 
 
 def adaptive_scores(sizes: Tensor) -> Tensor:
