@@ -64,7 +64,8 @@ def parts(
 ) -> Parts:
     """The parts of a method, some of them replaced."""
     resolved = resolve(config(method, options), stream())
-    return replace(build_parts(resolved, of or context()), **dict(replacing or {}))
+    known = of or context(columns=resolved.train.columns)
+    return replace(build_parts(resolved, known), **dict(replacing or {}))
 
 
 def trainer(
@@ -80,7 +81,12 @@ def trainer(
     resolved = resolve(config(method, options, **changes), of)
     train = resolved.train
     known = context(
-        of, batch_size=train.batch_size, epochs=train.epochs, seed=resolved.seed, logit_mask=train.logit_mask
+        of,
+        batch_size=train.batch_size,
+        epochs=train.epochs,
+        seed=resolved.seed,
+        logit_mask=train.logit_mask,
+        columns=train.columns,
     )
     width = resolved.net.width
     assert width is not None

@@ -71,8 +71,10 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
         if METHODS[method].part(slot) is Esacl:
             tables[slot]["form"] = "freeze"  # the other one has no use for some update options
-    for slot, name in (("update", "eta"), ("update", "averaging"), ("selection", "redundant"), ("gradient", "every")):
-        tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
+    contradicting = {"update": ("eta", "averaging"), "selection": ("redundant",), "gradient": ("every",)}
+    for slot, names in {**contradicting, "constraint": ("norms",), "train": ("columns",)}.items():
+        for name in names:
+            tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
     if METHODS[method].part("constraint") is Gpm:
         tables["sparsity"].pop("recalibrate", None)
     if METHODS[method].needs_validation:

@@ -12,6 +12,7 @@ LAYERS = [
     {
         "allocator",
         "code",
+        "columns",
         "errors",
         "plugins",
         "short_names",

@@ -160,11 +160,11 @@ def test_forward_transfer_is_not_defined_for_a_readout_that_answers_only_what_it
 
 
 @pytest.mark.parametrize(
-    ("method", "set_", "mask"),
-    [("er", {}, "none"), ("lwf", {}, "own columns"), ("wsn", {}, "own columns"), ("wsn", {"head": "shared"}, "none")],
+    ("method", "asked", "columns"),
+    [("er", None, "all"), ("er", "seen", "seen"), ("gpm", None, "task"), ("gpm", "all", "all"), ("wsn", None, "task")],
 )
-def test_results_say_which_classes_a_task_was_learnt_among(method, set_, mask, stream, tmp_path):
-    settings = esacl.Config.from_mapping(
-        {"method": method, "train": {"epochs": 1}, **({"sparsity": set_} if set_ else {})}
-    )
-    assert esacl.run(settings, tmp_path / "run", stream=stream).logit_mask == mask
+def test_results_say_which_classes_a_task_was_learnt_among(method, asked, columns, stream, tmp_path):
+    results = esacl.run(esacl.Config.of(method=method, epochs=1, columns=asked), tmp_path / "run", stream=stream)
+    assert results.columns == columns
+    assert results.logit_mask == "none"
+    assert esacl.Results.from_json(json.loads((tmp_path / "run" / "results.json").read_text())).columns == columns

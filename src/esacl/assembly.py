@@ -3,7 +3,7 @@
 import torch
 
 from esacl.config import Config
-from esacl.methods import Method, build_parts
+from esacl.methods import Method, build_parts, training_columns
 from esacl.nets import Network, OwnNet, build_model
 from esacl.nets.room import building
 from esacl.nets.shares import Shares
@@ -36,6 +36,7 @@ def assemble(
         device=device,
         inputs=stream.inputs,
         task_classes=tuple(stage.classes for stage in stream.stages),
+        columns=training_columns(config, method),
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
     with building(f"the network {config.net.backbone}", model, where=device.type):

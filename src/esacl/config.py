@@ -80,6 +80,9 @@ class TrainConfig:
 
     epochs: int = option(10, "epochs for each task", low=1, high=100_000)
     batch_size: int = option(32, "examples of the current task in a step", low=1, high=100_000)
+    columns: Literal["all", "task", "seen"] | None = option(
+        None, "columns that compete in the loss of an example: all, of its task, or seen (default: the method's own)"
+    )
     logit_mask: Literal["none", "batch"] = option(
         "none", "batch: the fit loss sees only the logits of classes present in the batch"
     )
@@ -145,6 +148,7 @@ class Config:
         image_size: int | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
+        columns: Literal["all", "task", "seen"] | None = None,
         logit_mask: Literal["none", "batch"] | None = None,
         split: Literal["test", "validation"] | None = None,
         scenario: Scenario | None = None,

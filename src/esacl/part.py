@@ -6,13 +6,15 @@ from typing import Any, ClassVar
 from esacl.nets.network import Network
 from esacl.nets.traits import NetTraits
 from esacl.options import NoOptions
-from esacl.types import Context, Params, State
+from esacl.types import Columns, Context, Params, State
 
 
 class Part:
     """A part without settings or state. Whatever `begin_task` and later calls change belongs into the state."""
 
     Options: ClassVar[type[Any]] = NoOptions
+
+    untold_columns: ClassVar[Columns | None] = None  # training columns for use without task ids, if others are better
 
     def __init__(self, options: Any, context: Context) -> None:
         self.options = options
@@ -25,12 +27,18 @@ class Part:
 
     @classmethod
     def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Values of options that were left open and whose right value depends on the options of other slots."""
+        """Values of options that were left open and whose right value depends on the options of other slots.
+
+        Beside the slots there is `train`, with the training columns that were asked for, or None.
+        """
         return {}
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """What is wrong with the options of all slots together, and what to do; asked before anything trains."""
+        """What is wrong with the options of all slots together, and what to do; asked before anything trains.
+
+        Beside the slots there is `train`, with the training columns of the run.
+        """
         return None
 
     @classmethod
@@ -38,13 +46,18 @@ class Part:
         """Why it cannot work beside the parts of the other slots, and what to do; asked before anything trains."""
         return None
 
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """Training columns of its authors' code, given its own options; None where the part leaves that to others."""
+        return None
+
+    @classmethod
+    def needs_task(cls, options: Mapping[str, Any]) -> bool:
+        """Whether, with these options of its own, it can answer only when told the task."""
+        return False
+
     def attach(self, net: Network) -> None:
         """Meet the network, before anything is trained or restored."""
-
-    @property
-    def own_columns(self) -> bool:
-        """Whether it lets a task be learnt among its own classes alone, whatever the logit mask."""
-        return False
 
     def extra_parameters(self) -> Params:
         """Parameters of the part's own that the optimiser trains: scores, projection heads, learning rates."""

@@ -37,6 +37,7 @@ class Results:
     versions: dict[str, str]
     pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task, if measured
     measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
+    columns: str | None = None  # training columns: all, task or seen; None in results of before there was a choice
     remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
     weights_sha256: str | None = None  # the digest in model.safetensors, which says whose results these are
 

@@ -19,6 +19,7 @@ SHORT_NAMES = {
     "image_size": "stream.image_size",
     "epochs": "train.epochs",
     "batch_size": "train.batch_size",
+    "columns": "train.columns",
     "logit_mask": "train.logit_mask",
     "split": "train.split",
     "scenario": "train.scenario",

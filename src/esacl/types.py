@@ -1,12 +1,13 @@
 """Records that flow through a step, shared by every layer."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]
+Columns = Literal["all", "task", "seen"]  # rule of training columns: see esacl.columns
 State = dict[str, Any]  # what state_dict() returns: nested dicts and lists of tensors and plain values
 
 
@@ -118,6 +119,7 @@ class Context:
     device: torch.device
     inputs: Inputs
     task_classes: tuple[tuple[int, ...], ...] = ()  # columns of each task, as it is trained
+    columns: Columns = "all"  # that compete in the loss of an example: all, task, seen
 
     def returning(self, task: int) -> set[int]:
         """Columns of a task that an earlier one has as well.

@@ -141,6 +141,20 @@ def test_the_options_of_a_method_are_explained_with_their_flags_defaults_and_wha
         esacl("methods", "esacl-err")
 
 
+@pytest.mark.parametrize(
+    ("method", "told", "rule"),
+    [
+        *(("gpm", "task, as its authors have it", "task"), ("icarl", "seen, as its authors have it", "seen")),
+        *(("er", "all columns.", "all"), ("esacl-der++", "all columns.", "all")),
+    ],
+)
+def test_a_methods_training_columns_are_told_with_where_they_are_from(method, told, rule, capsys):
+    esacl("methods", method)
+    assert f"Training columns (--columns): {told}" in capsys.readouterr().out
+    esacl("methods", method, "--json")
+    assert json.loads(capsys.readouterr().out)[method]["columns"] == rule
+
+
 def test_methods_and_streams_are_listed_for_people_and_for_programs(capsys):
     for command, expected in (("methods", "der++"), ("streams", "split-cifar100")):
         esacl(command)

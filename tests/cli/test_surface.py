@@ -12,6 +12,7 @@ SURFACE = {
         "--class-order",
         "--classes-per-task",
         "--code",
+        "--columns",
         "--config",
         "--constraint",
         "--data-dir",

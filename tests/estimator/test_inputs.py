@@ -129,6 +129,8 @@ def test_lwf_refuses_a_task_of_one_class_and_goes_on_afterwards():
         ({"options": {"update": 3}}, "Allowed: dicts by slot"),
         ({"options": {"sparsity": {"quota": "even"}}}, "Set expected_tasks"),
         ({"backbone": "resnet18"}, "needs images of at least"),
+        ({"columns": "every"}, "columns = 'every' is not allowed"),
+        ({"method": "icarl", "columns": "task"}, "columns = 'task' leaves them out. Use columns seen or all"),
         ({"device": "tpu"}, "unknown device 'tpu'"),
         ({"method": "icarl", "buffer": 1}, "buffer = 1 is too small: there are 2 classes"),
     ],
@@ -138,7 +140,9 @@ def test_settings_that_cannot_be_are_refused_when_learning_starts(changes, match
         small(**changes).fit(*features(range(2)))
 
 
-@pytest.mark.parametrize("change", [{"method": "er"}, {"buffer": 3}, {"width": 8}, {"max_classes": 20}])
+@pytest.mark.parametrize(
+    "change", [{"method": "er"}, {"buffer": 3}, {"width": 8}, {"columns": "task"}, {"max_classes": 20}]
+)
 def test_what_a_classifier_is_made_of_cannot_change_between_tasks(change):
     model = small(epochs=1).fit(*features(range(2)))
     with pytest.raises(ConfigError, match="when this classifier began to learn"):

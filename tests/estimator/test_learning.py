@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
+from esacl import ContinualClassifier
 from esacl.errors import RunError
 from tests.estimator.samples import features, images, small
 
@@ -15,6 +16,31 @@ def test_old_classes_are_still_known_after_new_ones_arrived(method):
     for classes in (range(2), range(2, 4), range(4, 6)):
         model.partial_fit(*features(classes))
     assert model.score(*features(range(6), seed=5)) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "rule"),
+    [
+        *(("gpm", None, "seen"), ("gpm", "task", "task"), ("la-maml", None, "seen"), ("nispa", None, "task")),
+        *(("lwf", None, "task"), ("icarl", None, "seen"), ("er", None, "all"), ("er", "seen", "seen")),
+    ],
+)
+def test_columns_are_given_or_those_that_suit_use_without_task_ids(method, given, rule, tmp_path):
+    model = small(method, epochs=1, columns=given).partial_fit(*features(range(2)))
+    assert model._learner.plan.config.train.columns == rule
+    model.save(tmp_path / "m")
+    later = ContinualClassifier.load(tmp_path / "m").partial_fit(*features(range(2, 4)))
+    assert later._learner.plan.config.train.columns == rule
+
+
+def test_gpm_keeps_old_classes_apart_from_new_ones_without_task_ids():
+    scores = []
+    for columns in (None, "task"):
+        model = small("gpm", epochs=15, width=64, columns=columns)
+        for classes in (range(2), range(2, 4), range(4, 6)):
+            model.partial_fit(*features(classes))
+        scores.append(model.score(*features(range(6), seed=5)))
+    assert scores[0] > scores[1] + 0.05
 
 
 def test_more_examples_of_the_same_classes_are_learnt_too():

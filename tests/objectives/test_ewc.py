@@ -12,7 +12,7 @@ from esacl.training.checkpoint import Checkpoints
 from esacl.training.events import TaskDone
 from esacl.types import Params
 from tests.builders import batch, context, finish, network, same, stream, trainer, weights
-from tests.reference.ewc import fisher, penalty
+from tests.reference.ewc import fisher, normalised, penalty
 
 STREAM = stream()
 EVERY = list(range(6))
@@ -110,6 +110,23 @@ def test_normalised_the_mean_importance_that_a_task_adds_is_one_and_none_is_abov
             torch.testing.assert_close(made.fisher[name], total[name], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("pruned", [0.0, 0.5, 0.9])
+def test_pruned_weights_do_not_change_the_scale_of_the_importances(pruned: float) -> None:
+    net = network(width=8)
+    made = part(net, normalise=True, limit=1e9)
+    name = "backbone.first.weight"
+    zeros = torch.rand(net.stored[name].shape, generator=torch.Generator().manual_seed(0)) < pruned
+    with torch.no_grad():
+        net.stored[name].masked_fill_(zeros, 0.0)
+    made.end_task(net, STREAM.tasks[0])
+    expected = normalised(true_fisher(net, 0, EVERY), {name: ~zeros}, 1e9)
+    for key, value in expected.items():
+        torch.testing.assert_close(made.fisher[key], value, rtol=1e-3, atol=1e-6)
+    total = sum(value.sum().item() for value in made.fisher.values())
+    live = sum(value.numel() for value in made.fisher.values()) - int(zeros.sum())
+    assert total / live == pytest.approx(1.0, rel=1e-4)
+
+
 @pytest.mark.parametrize(("examples", "seen"), [(None, 24), (5, 5), (1000, 24)])
 def test_the_fisher_is_charged_as_training_on_the_examples_it_is_taken_from(examples: int | None, seen: int) -> None:
     net = network()
@@ -189,7 +206,8 @@ def test_a_pruned_weight_has_no_importance_and_starting_anew_costs_no_penalty(no
         gone += int((fishers[name][net.stored[name] == 0] > 0).sum())
         fishers[name][net.stored[name] == 0] = 0
     assert gone > 100, "they do have a gradient"
-    mean = torch.cat([value.flatten() for value in fishers.values()]).mean()
+    live = [v[net.stored[n] != 0] if n in net.partition.prunable else v.flatten() for n, v in fishers.items()]
+    mean = torch.cat(live).mean()
     for name, value in fishers.items():
         expected = (value / mean).clamp(max=made.options.limit) if normalise else value
         torch.testing.assert_close(made.fisher[name], expected)

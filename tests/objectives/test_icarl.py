@@ -47,7 +47,7 @@ def test_no_row_left_would_bring_the_running_mean_nearer(rows: list[tuple[int, i
 def learnt(buffer: int = 12, net: Network | None = None) -> tuple[Icarl, Network]:
     """After the first task, in the second."""
     net = net or network()
-    part = Icarl(ExemplarOptions(buffer), context(STREAM))
+    part = Icarl(ExemplarOptions(buffer), context(STREAM, columns="seen"))
     part.attach(net)
     part.begin_task(net, STREAM.tasks[0])
     part.end_task(net, STREAM.tasks[0])
@@ -125,7 +125,7 @@ def test_what_is_retained_is_at_its_minimum_while_the_network_is_as_it_was() -> 
 
 def test_nothing_is_retained_in_the_first_task() -> None:
     net = network()
-    part = Icarl(ExemplarOptions(12), context(STREAM))
+    part = Icarl(ExemplarOptions(12), context(STREAM, columns="seen"))
     part.attach(net)
     part.begin_task(net, STREAM.tasks[0])
     raw, y = STREAM.tasks[0].train.x[:4], STREAM.tasks[0].train.y[:4]

@@ -20,7 +20,7 @@ STREAM = stream()
 
 
 def part(net: Network, mask: str = "none", **options: Any) -> Lwf:
-    made = Lwf(LwfOptions(**options), context(STREAM, logit_mask=mask, epochs=3))
+    made = Lwf(LwfOptions(**options), context(STREAM, logit_mask=mask, epochs=3, columns="task"))
     made.attach(net)
     return made
 

@@ -172,7 +172,7 @@ def test_a_layer_whose_basis_is_full_is_frozen() -> None:
 
 
 def test_biases_and_batchnorm_stay_as_the_first_task_left_them() -> None:
-    training = trainer("gpm", net=NetConfig("cnn", 8))
+    training = trainer("gpm", net=NetConfig("cnn", 8), train=TrainConfig(epochs=2, batch_size=8, columns="all"))
     start, ends = weights(training.net), ends_of_tasks(training)
     still = [name for name in start if name not in training.parts.constraint.state_dict()["bases"]]
     assert {"head.bias", "backbone.layers.1.weight", "backbone.layers.1.running_mean"} <= set(still)
@@ -182,14 +182,38 @@ def test_biases_and_batchnorm_stay_as_the_first_task_left_them() -> None:
     assert not torch.equal(ends[2]["backbone.layers.8.weight"], ends[0]["backbone.layers.8.weight"])
 
 
-def test_with_separate_heads_columns_of_earlier_tasks_stay_bit_for_bit_and_the_others_are_free() -> None:
-    training = trainer("gpm", {"constraint": {"head": "separate"}})
+@pytest.mark.parametrize(("head", "columns"), [(None, None), (None, "task"), ("separate", "all")])
+def test_separate_heads_hold_earlier_columns_and_leave_later_ones_free(head: Any, columns: Any) -> None:
+    settings = TrainConfig(epochs=2, batch_size=8, columns=columns)
+    training = trainer("gpm", {"constraint": {"head": head}}, train=settings)
     ends = ends_of_tasks(training)
     assert not [name for name in training.parts.constraint.state_dict()["bases"] if name.startswith("head")]
     for name in ("head.weight", "head.bias"):
         for earlier, later, old in ((0, 1, 2), (1, 2, 4)):
             assert torch.equal(ends[later][name][:old], ends[earlier][name][:old])
-            assert not torch.equal(ends[later][name][old:], ends[earlier][name][old:])
+            assert not torch.equal(ends[later][name][old : old + 2], ends[earlier][name][old : old + 2])
+
+
+@pytest.mark.parametrize(
+    ("head", "columns", "separate", "rule"),
+    [
+        (None, None, True, "task"),
+        (None, "all", False, "all"),
+        (None, "seen", False, "seen"),
+        ("projected", None, False, "all"),
+        ("projected", "task", False, "task"),
+        ("separate", "all", True, "all"),
+    ],
+)
+def test_a_task_alone_has_its_own_head_and_tasks_that_compete_share_one(
+    head: Any, columns: Any, separate: bool, rule: str
+) -> None:
+    training = trainer(
+        "gpm", {"constraint": {"head": head}}, train=TrainConfig(epochs=1, batch_size=8, columns=columns)
+    )
+    finish(training)
+    assert ("head.weight" not in training.parts.constraint.state_dict()["bases"]) == separate
+    assert training.config.columns == rule
 
 
 def test_the_share_grows_with_every_task_up_to_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +289,7 @@ def test_statistics_that_are_taken_anew_are_refused() -> None:
 @pytest.mark.parametrize("composed", [GPM, combine("both", GPM, ER)], ids=["alone", "with er"])
 def test_the_first_task_is_still_known_after_the_last(composed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "composed", composed)
-    settings = {"net": NetConfig("mlp", 64), "train": TrainConfig(epochs=8, batch_size=8)}
+    settings = {"net": NetConfig("mlp", 64), "train": TrainConfig(epochs=8, batch_size=8, columns="all")}
     kept, lost = (finish(trainer(name, of=STREAM, **settings)).rows for name in ("composed", "finetune"))
     assert lost[-1].class_il[0] <= 0.2
     assert kept[-1].class_il[0] >= 0.8

@@ -10,7 +10,7 @@ from torch.nn import BatchNorm2d
 from esacl.nets import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.er import Er, ErOptions
-from esacl.optim.la_maml import LearnedRates, Lookahead, LookaheadOptions, RateOptions
+from esacl.optim.la_maml import LearnedRates, Lookahead, LookaheadOptions, RateOptions, clipped
 from esacl.options import NoOptions
 from esacl.selection.base import DataSelector, KeepAll
 from esacl.types import Batch, Outputs, Params, Replay
@@ -95,9 +95,11 @@ def pairs(examples: Batch, count: int) -> list[tuple[Tensor, Tensor]]:
 
 
 @pytest.mark.parametrize("view", [None, masked])
-@pytest.mark.parametrize("clip", [1e6, 0.5])
+@pytest.mark.parametrize(("clip", "by"), [(1e6, "value"), (0.05, "value"), (0.5, "norm")])
 @pytest.mark.parametrize("second_order", [False, True])
-def test_the_gradients_are_those_of_the_unrolled_inner_steps(second_order: bool, clip: float, view: Any) -> None:
+def test_the_gradients_are_those_of_the_unrolled_inner_steps(
+    second_order: bool, clip: float, by: str, view: Any
+) -> None:
     net, update = learner()
     net.view, examples, drawn = view, batch(8, STREAM, 1), replaying().draw()
     model, seen = deepcopy(net.model), view or (lambda params, task: params)
@@ -113,8 +115,9 @@ def test_the_gradients_are_those_of_the_unrolled_inner_steps(second_order: bool,
         [(examples.x, examples.y), (drawn.x, drawn.y)],
         clip,
         second_order,
+        by,
     )
-    rule(clip=clip, second_order=second_order).fill(net, replaying(), examples, keep())
+    rule(clip=clip, clip_by=by, second_order=second_order).fill(net, replaying(), examples, keep())
     for found, twins in zip((net.stored, update.learned), expected):
         for name, value in found.items():
             torch.testing.assert_close(value.grad, twins[name], rtol=1e-3, atol=1e-5, msg=name)
@@ -125,7 +128,8 @@ def test_the_gradients_are_those_of_the_unrolled_inner_steps(second_order: bool,
 
 def test_the_orders_and_the_clipping_of_the_inner_steps_make_a_difference() -> None:
     found = []
-    for options in ({}, {"second_order": True}, {"clip": 0.5}, {"slices": 2}):
+    forms = [{"clip": 0.05}, {"clip_by": "norm"}, {"clip": 0.5, "clip_by": "norm"}]
+    for options in ({}, {"second_order": True}, *forms, {"slices": 2}):
         net, _ = learner()
         rule(**options).fill(net, replaying(), batch(8, STREAM, 1), keep())
         found.append(torch.cat([value.flatten() for value in net.gradients().values()]))
@@ -141,6 +145,14 @@ def test_the_sum_of_the_meta_losses_is_the_mean_times_the_inner_steps() -> None:
     torch.testing.assert_close(4 * traces[0].loss, traces[1].loss)
     for name, gradient in found[0].items():
         torch.testing.assert_close(4 * gradient, found[1][name], msg=name)  # type: ignore[operator]
+
+
+def test_inner_gradients_are_limited_entry_by_entry_as_in_the_authors_code() -> None:
+    given = [torch.tensor([3.0, -0.5, -7.0]), torch.tensor([[0.0, 2.5]])]
+    found = clipped(given, 2.0, LookaheadOptions().clip_by)
+    assert [each.tolist() for each in found] == [[2.0, -0.5, -2.0], [[0.0, 2.0]]]
+    short = clipped(given, 2.0, "norm")
+    assert torch.cat([each.flatten() for each in short]).norm() == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("second_order", [False, True])
@@ -224,7 +236,7 @@ def test_batch_statistics_see_the_last_meta_loss_alone(second_order: bool) -> No
         second_order,
     )
     functional_call(fresh, path[-1], (torch.cat([examples.x, drawn.x]),))
-    rule(second_order=second_order).fill(net, replaying(), examples, keep())
+    rule(clip=2.0, second_order=second_order).fill(net, replaying(), examples, keep())
     for name, value in fresh.named_buffers():
         torch.testing.assert_close(net.model.state_dict()[name], value, rtol=1e-3, atol=1e-4, msg=name)
         assert name.endswith("tracked") is (value.ndim == 0)

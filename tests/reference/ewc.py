@@ -30,3 +30,11 @@ def penalty(lam: float, fisher: Params, anchor: Params, weights: Params) -> floa
         for importance, here, there in rows:
             total += importance * (here - there) ** 2
     return lam / 2 * total
+
+
+def normalised(fisher: Params, live: Params, limit: float) -> Params:
+    """Each entry over the mean of the live ones, at most the limit; 0 for the others. Without a mask all are live."""
+    masks = {name: live.get(name, torch.ones_like(value, dtype=torch.bool)) for name, value in fisher.items()}
+    counted = [f for n, v in fisher.items() for f, m in zip(v.flatten().tolist(), masks[n].flatten().tolist()) if m]
+    mean = sum(counted) / len(counted)
+    return {name: torch.where(masks[name], (value / mean).clamp(max=limit), 0.0) for name, value in fisher.items()}

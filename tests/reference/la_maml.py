@@ -19,7 +19,13 @@ def loss_of(answer: Answer, weights: Weights, examples: Examples) -> Tensor:
 
 
 def unroll(
-    answer: Answer, weights: Weights, rates: Weights, slices: list[Examples], clip: float, second_order: bool
+    answer: Answer,
+    weights: Weights,
+    rates: Weights,
+    slices: list[Examples],
+    clip: float,
+    second_order: bool,
+    by: str = "value",
 ) -> list[Weights]:
     """Fast weights after each inner step."""
     path = []
@@ -28,7 +34,10 @@ def unroll(
         if not second_order:
             gradient = {name: value.detach() for name, value in gradient.items()}
         length = torch.cat([value.flatten() for value in gradient.values()]).square().sum().sqrt()
-        if length > clip:
+        if by == "value":
+            high = {name: torch.where(value > clip, clip, value) for name, value in gradient.items()}
+            gradient = {name: torch.where(value < -clip, -clip, value) for name, value in high.items()}
+        elif length > clip:
             gradient = {name: value * clip / length for name, value in gradient.items()}
         weights = {name: weights[name] - rates[name].clamp(min=0) * gradient[name] for name in weights}
         path.append(weights)
@@ -43,11 +52,12 @@ def meta_gradients(
     meta: list[Examples],
     clip: float,
     second_order: bool,
+    by: str = "value",
 ) -> tuple[Weights, Weights]:
     """Gradients, for weights and rates, of the mean over the inner steps of the summed losses on all of `meta`."""
 
     def loss(weights: Weights, rates: Weights) -> Tensor:
-        path = unroll(answer, weights, rates, slices, clip, second_order)
+        path = unroll(answer, weights, rates, slices, clip, second_order, by)
         losses = [loss_of(answer, fast, examples) for fast in path for examples in meta]
         return sum(losses, torch.zeros(())) / len(path)
 

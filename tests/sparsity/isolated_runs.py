@@ -16,13 +16,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def isolated(method: str, backbone: str = "mlp", epochs: int = 2, seed: int = 0, **sparsity: Any) -> Trainer:
+def isolated(
+    method: str, backbone: str = "mlp", epochs: int = 2, seed: int = 0, columns: Any = None, **sparsity: Any
+) -> Trainer:
     """A short run."""
     return trainer(
         method,
         {**OPTIONS[method], "sparsity": sparsity},
         net=NetConfig(backbone, 16 if backbone == "mlp" else 8),
-        train=TrainConfig(epochs=epochs, batch_size=8, unpruned=True),
+        train=TrainConfig(epochs=epochs, batch_size=8, columns=columns, unpruned=True),
         seed=seed,
     )
 

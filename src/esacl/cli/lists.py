@@ -45,6 +45,7 @@ def methods_command(
         rows = {
             key: {
                 "about": row.about,
+                "columns": row.columns(row.default_options()) or "all",
                 "parts": {slot: row.part(slot).__name__ for slot in SLOTS},
                 "options": {path: told._asdict() for path, told in _options(row).items()},
             }
@@ -87,6 +88,9 @@ def _explain_method(name: str, row: Method) -> None:
         words = Text.assemble(told.help, (f" [{told.allowed}]", "dim"))
         table.add_row(f"{path}{flags.get(path, '')}", _shown(told.default), words)
     TEXT.print(table)
+    declared = row.columns(row.default_options())
+    rule = "all columns" if declared is None else f"{declared}, as its authors have it"
+    TEXT.print(f"Training columns (--columns): {rule}.")
     TEXT.print("Set any of them with --set part.key=value.", style="dim")
 
 

@@ -27,7 +27,7 @@ def used(weights: Params, beside: Params, names: Iterable[str]) -> dict[str, Ten
     for task in range(_tasks(beside)):
         for name, mask in _masks(weights, beside, task).items():
             found[name] = found[name] | mask if name in found else mask
-    return {name: found[name] for name in names}
+    return {name: found.get(name, weights[name] != 0) for name in names}
 
 
 def _tasks(beside: Params) -> int:

@@ -58,6 +58,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     lr : learning rate (default: the method's own for the backbone).
     backbone, width : "auto", "mlp", "cnn", "resnet10" or "resnet18", and how wide (default: its own). Or a network of
         your own: a torch module, of which a copy is trained, or "package.module:function" (docs/own-network.md).
+    columns : columns of the head that compete in the loss of an example: "all", "seen" (classes so far) or "task"
+        (classes of its task). Default: the method's own; "seen" for gpm and la-maml (docs/estimator.md).
     max_classes : classes there will ever be, at most.
     expected_tasks : how many tasks there will be, if known: EsaCL then gives each the same share of the weights. If
         not, each takes a quarter of what is left. Tasks beyond the expected ones get no weights of their own.
@@ -97,6 +99,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: float | None = None,
         backbone: Given = "auto",
         width: int | None = None,
+        columns: str | None = None,
         max_classes: int = 100,
         expected_tasks: int | None = None,
         channels: str = "auto",
@@ -113,6 +116,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.lr = lr
         self.backbone = backbone
         self.width = width
+        self.columns = columns
         self.max_classes = max_classes
         self.expected_tasks = expected_tasks
         self.channels = channels

@@ -16,7 +16,7 @@ from esacl.nets import OwnNet, is_own, is_small, name_of, own_net
 from esacl.options import check
 from esacl.streams.inputs import ImageInputs
 
-NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "device")
+NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "columns", "device")
 """Parameters that are settings of a run under the same name."""
 
 FREE = {"train", "update", "machine"}
@@ -71,6 +71,7 @@ def settings(params: Mapping[str, Any], seed: int) -> tuple[Config, Method]:
     config = Config.from_mapping(tables)
     chosen = compose(config, method if isinstance(method, Method) else None, config.code())
     _check_method(config, chosen)
+    config = _with_competing_tasks(config, chosen)
     if params["expected_tasks"] is None and "quota" in chosen.options("sparsity"):
         config = _with_open_end(config)
     check_settings(config, chosen)
@@ -84,11 +85,20 @@ def _check_method(config: Config, chosen: Method) -> None:
             f"{config.method} learns all tasks at once, but here they arrive one by one. Use another method, such as "
             f"'esacl-der++'; with all data at hand, fit any method once."
         )
-    if chosen.needs_task_id:
+    if chosen.needs_task_id or chosen.needs_task(check_settings(config, chosen)):
         raise ConfigError(
             f"{config.method} answers with the weights of the task that it is told, but nobody tells predict the task. "
             f"Use a method without task ids, such as 'esacl-der++'; `esacl run` trains {config.method}."
         )
+
+
+def _with_competing_tasks(config: Config, chosen: Method) -> Config:
+    """Where none are given, the columns with which a method answers best when nobody tells it the task."""
+    chosen = chosen.switched(config.options)
+    rules = [part.untold_columns for part in chosen.parts.values() if part.untold_columns is not None]
+    if config.train.columns is not None or not rules:
+        return config
+    return replace(config, train=replace(config.train, columns=rules[0]))
 
 
 def _with_open_end(config: Config) -> Config:
@@ -124,7 +134,12 @@ def resolved(
 def check_unchanged(before: Plan, now: Plan) -> None:
     """Refuse to go on with another method, network or memory than a classifier began with."""
     old, new = (
-        {**plan.config.to_mapping(), "max_classes": plan.columns, "expected_tasks": plan.expected}
+        {
+            **plan.config.to_mapping(),
+            "columns": plan.config.train.columns,
+            "max_classes": plan.columns,
+            "expected_tasks": plan.expected,
+        }
         for plan in (before, now)
     )
     for table in sorted({*old, *new} - FREE):

@@ -9,7 +9,7 @@ from esacl.config import SHORT_NAMES, Scenario
 from esacl.errors import ConfigError
 from esacl.grid.points import Point, dotted
 from esacl.grid.recipe import Recipe, checked_seeds, expand, read_tables, recipe_of, rows_of
-from esacl.methods import method
+from esacl.methods import check_settings, compose
 
 SPLIT = "train.split"
 LEAST_SEEDS = 2
@@ -132,7 +132,8 @@ def _check_answers(rows: Sequence[TunedRow], score: Scenario) -> None:
     """Refuse a score that a row will not have."""
     for row in rows if score == "class-il" else ():
         config = row.trials[0].config(seed=0)
-        if method(config.method).needs_task_id or config.train.scenario == "task-il":
+        chosen = compose(config, code=row.trials[0].code)
+        if chosen.needs_task(check_settings(config, chosen)) or config.train.scenario == "task-il":
             raise ConfigError(
                 f"row {row.name!r} has no Class-IL accuracy, as it must be told the task, so --score class-il cannot "
                 f"choose for it. Use --score both, which then is Task-IL, or leave the row out."

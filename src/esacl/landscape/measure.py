@@ -87,7 +87,7 @@ def landscape(
     own = backbone if is_own(directory.config().net.backbone) else None
     with look(out, backbone=own, code=code) as run:
         net, parts = run.trainer.net, run.trainer.parts
-        if parts.sparsity.needs_task_id:
+        if parts.needs_task:
             raise RunError(
                 f"{run.config.method} has other weights for every task, so there is no single point to look around. "
                 f"Choose a run of a method that needs no task id."

@@ -3,7 +3,7 @@
 from esacl.methods.catalogue import METHODS, PARTS
 from esacl.methods.method import DEFAULT_PARTS, Method, combine
 from esacl.methods.names import Given, compose, method
-from esacl.methods.settings import FLAGS, build_parts, check_settings, resolve
+from esacl.methods.settings import FLAGS, build_parts, check_settings, resolve, training_columns
 
 __all__ = [
     "DEFAULT_PARTS",
@@ -18,4 +18,5 @@ __all__ = [
     "compose",
     "method",
     "resolve",
+    "training_columns",
 ]

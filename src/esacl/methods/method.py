@@ -1,7 +1,7 @@
 """A method as a value: the slots it fills, checked, combined and changed slot by slot."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from inspect import getdoc, isclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from esacl.optim.update import UpdateRule
 from esacl.part import Part
 from esacl.selection.base import DataSelector, KeepAll
 from esacl.sparsity.base import Dense, SparsityStrategy
+from esacl.types import Columns
 
 BASES: dict[str, type[Part]] = {
     "objective": Objective,
@@ -30,6 +31,9 @@ BASES: dict[str, type[Part]] = {
 
 DEFAULT_PARTS: dict[str, type[Part]] = {**BASES, "objective": Finetune, "sparsity": Dense, "selection": KeepAll}
 """What fills a slot that a method leaves open."""
+
+WIDEST: tuple[Columns, ...] = ("all", "seen", "task")
+"""Rules of training columns, the one that leaves no column out first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,21 @@ class Method:
 
     @property
     def needs_task_id(self) -> bool:
+        """Whether it can answer only when told the task, with its default options."""
+        return self.needs_task(self.default_options())
+
+    def default_options(self) -> dict[str, dict[str, Any]]:
+        """Options of every slot as they are where none is given."""
+        return {slot: asdict(self.part(slot).Options()) for slot in SLOTS}
+
+    def needs_task(self, options: Mapping[str, Mapping[str, Any]]) -> bool:
         """Whether it can answer only when told the task."""
-        return bool(getattr(self.part("sparsity"), "needs_task_id", False))
+        return any(self.part(slot).needs_task(options[slot]) for slot in SLOTS)
+
+    def columns(self, options: Mapping[str, Mapping[str, Any]]) -> Columns | None:
+        """Training columns of its authors' code: the widest rule that a part has; None where none has one."""
+        rules = {self.part(slot).training_columns(options[slot]) for slot in SLOTS}
+        return next((rule for rule in WIDEST if rule in rules), None)
 
     @property
     def needs_validation(self) -> bool:

@@ -15,7 +15,7 @@ from esacl.options import parse
 from esacl.presets import settings_of
 from esacl.streams.base import Stream
 from esacl.training.parts import Parts
-from esacl.types import Context
+from esacl.types import Columns, Context
 
 FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
 """Settings that have a flag of their own on the command line."""
@@ -25,11 +25,9 @@ def check_settings(config: Config, chosen: Method | None = None) -> dict[str, di
     """Options of every slot, defaults included; what cannot be run is told here, before any data are read."""
     chosen = compose(config) if chosen is None else chosen
     check_backbone(config.net.backbone)
-    options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
-    for slot, values in options.items():
-        _fill(values, chosen.part(slot).beside(options))
+    options = _options(config, chosen)
     name = config.composition
-    if config.train.scenario == "class-il" and chosen.needs_task_id:
+    if config.train.scenario == "class-il" and chosen.needs_task(options):
         raise ConfigError(
             f"{name} answers with the weights of the task that it is told, so there is no Class-IL, where "
             f"nobody tells it; --scenario class-il was given. Leave it out, or use a method without task ids, "
@@ -37,10 +35,19 @@ def check_settings(config: Config, chosen: Method | None = None) -> dict[str, di
         )
     check_held_out(config, chosen, config.stream.validation > 0)
     reason = misfit({slot: chosen.part(slot) for slot in SLOTS})
-    problems = (reason, *(chosen.part(slot).problem(options) for slot in SLOTS))
+    known = {**options, "train": {"columns": _columns(config, chosen, options)}}
+    problems = (reason, *(chosen.part(slot).problem(known) for slot in SLOTS))
     if problem := next(filter(None, problems), None):
         raise ConfigError(f"{name}: {problem}")
     return options
+
+
+def training_columns(config: Config, chosen: Method | None = None) -> Columns:
+    """The rule of a run: the one asked for, or the method's own, also in runs of before there was a choice."""
+    if config.train.columns is not None:
+        return config.train.columns
+    chosen = (compose(config) if chosen is None else chosen).switched(config.options)
+    return _columns(config, chosen, _options(config, chosen))
 
 
 def check_held_out(config: Config, chosen: Method, held_out: bool) -> None:
@@ -73,9 +80,24 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     return replace(
         config,
         net=replace(config.net, backbone=backbone, width=width),
+        train=replace(config.train, columns=_columns(config, chosen, options)),
         options={slot: values for slot, values in options.items() if values},
         preset=None,
     )
+
+
+def _options(config: Config, chosen: Method) -> dict[str, dict[str, Any]]:
+    """Options of every slot, defaults included; those that depend on other slots are filled."""
+    options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
+    known = {**options, "train": {"columns": config.train.columns}}
+    for slot, values in options.items():
+        _fill(values, chosen.part(slot).beside(known))
+    return options
+
+
+def _columns(config: Config, chosen: Method, options: Mapping[str, Mapping[str, Any]]) -> Columns:
+    """Training columns of a method with these options."""
+    return config.train.columns or chosen.columns(options) or "all"
 
 
 def _fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from esacl.columns import MASKED, TrainingColumns
+from esacl.errors import ConfigError
 from esacl.nets.network import Network
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
 from esacl.types import Batch, Context, Outputs, Replay, State, Trace
-
-MASKED = -1e4  # a logit that no softmax sees, finite in every precision
 
 
 class Objective(Part):
@@ -23,18 +23,30 @@ class Objective(Part):
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
+        if context.columns == "task" and any(len(columns) == 1 for columns in context.task_classes):
+            raise ConfigError(
+                "train.columns = 'task' lets the classes of a task compete with one another, but a task has one class "
+                "only. Use --columns seen or all, or give it tasks of at least two (--classes-per-task 2)."
+            )
         self.task = 0
+        self._columns = TrainingColumns(context)
 
     def fit_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         """Loss of each example on its own label; pure, so that data selection can rank by it.
 
-        The training-time logit mask is applied here, the same for every method.
+        Training columns and logit mask are applied here, the same for every method: what both admit competes.
         """
+        logits = self.competing(outputs.logits, batch.y)
         if self.context.logit_mask == "batch":
-            absent = torch.ones(outputs.logits.shape[1], dtype=torch.bool, device=batch.y.device)
+            absent = torch.ones(logits.shape[1], dtype=torch.bool, device=batch.y.device)
             absent[batch.y if batch.drawn is None else batch.drawn] = False
-            outputs = Outputs(outputs.features, outputs.logits.masked_fill(absent, MASKED))
-        return self.example_loss(outputs, batch)
+            logits = logits.masked_fill(absent, MASKED)
+        return self.example_loss(Outputs(outputs.features, logits), batch)
+
+    def competing(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Logits of examples with these labels, current or replayed, with all but their training columns masked."""
+        last = len(self.context.task_classes) - 1 if self.joint else self.task
+        return self._columns.compete(logits, y, last)
 
     def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         """[B] loss of each example: cross-entropy unless a method says otherwise."""

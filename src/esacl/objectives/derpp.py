@@ -42,6 +42,6 @@ class Derpp(Er):
         assert stored is not None
         first = len(logits) - len(stored)  # of the labelled rows: they are the last ones, or all
         distance = mse_loss(logits[: len(stored)], stored)
-        rehearsal = cross_entropy(logits[first:], replay.y[first:])
+        rehearsal = cross_entropy(self.competing(logits[first:], replay.y[first:]), replay.y[first:])
         combined: Tensor = self.options.alpha * distance + self.options.beta * rehearsal
         return combined

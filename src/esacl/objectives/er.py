@@ -48,7 +48,7 @@ class Er(Objective):
         """Cross-entropy on what is replayed."""
         if replay is None or replay.outputs is None:
             return None
-        return cross_entropy(replay.outputs.logits, replay.y)
+        return cross_entropy(self.competing(replay.outputs.logits, replay.y), replay.y)
 
     def wanted(self, batch: Batch) -> Tensor | None:
         """What will be stored with its logits."""

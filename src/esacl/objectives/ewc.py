@@ -25,7 +25,7 @@ class EwcOptions:
 
     lam: float = option(1.0, "λ: weight of the penalty", low=0)
     gamma: float = option(1.0, "γ: share of the old importances that is left after each task", low=0, high=1)
-    normalise: bool = option(True, "divide the Fisher of each task by its mean")
+    normalise: bool = option(True, "divide the Fisher of each task by its mean over the weights that are not pruned")
     limit: float = option(10.0, "largest entry of a normalised Fisher", low=1)
     online: bool = option(True, "one anchor, the weights after the last task; false: a penalty for each task")
     examples: int | None = option(None, "examples of a task that its Fisher is taken from (default: all)", low=1)
@@ -37,9 +37,10 @@ class Ewc(Objective):
     F ← γ F + the diagonal Fisher of the task just learnt, θ* ← θ. One penalty for each task, Σ_k F_k (θ − θ*_k)², is
     up to a constant that of F = Σ F_k around the mean of the anchors weighted by F_k: it takes no more memory.
 
-    Deviation: each task's Fisher is divided by its mean, and no entry is larger than a limit. A Fisher shrinks with the
-    loss: a task learnt by heart has one smaller by orders of magnitude than a task half learnt, and no λ suits both. A
-    few entries are so large that a λ at which all others hold anything would diverge on them (docs/methods/ewc.md).
+    Deviation: each task's Fisher is divided by its mean over the weights that are not pruned, and no entry is larger
+    than a limit. A Fisher shrinks with the loss: a task learnt by heart has one smaller by orders of magnitude than a
+    task half learnt, and no λ suits both. A few entries are so large that a λ at which all others hold anything would
+    diverge on them (docs/methods/ewc.md).
     """
 
     Options = EwcOptions
@@ -74,7 +75,8 @@ class Ewc(Objective):
                 if name in fisher:
                     fisher[name] = fisher[name].masked_fill(effective[name] == 0, 0.0)
         if self.options.normalise:
-            new = self._normalised(new)
+            pruned = sum(int((effective[name] == 0).sum()) for name in net.partition.prunable)
+            new = self._normalised(new, pruned)
         for name, value in new.items():
             here, total = net.stored[name].detach().clone(), value
             if name in self.fisher:
@@ -83,10 +85,11 @@ class Ewc(Objective):
                     here = torch.lerp(self.anchor[name], here, torch.where(total > 0, value / total, 1.0))
             self.fisher[name], self.anchor[name] = total, here
 
-    def _normalised(self, fisher: Params) -> Params:
-        """In multiples of the mean over all weights, none above the limit."""
+    def _normalised(self, fisher: Params, pruned: int) -> Params:
+        """In multiples of the mean over all weights but pruned ones, whose entries are zero; none above the limit."""
         total = torch.stack([value.sum() for value in fisher.values()]).sum()
-        mean = (total / sum(value.numel() for value in fisher.values())).clamp(min=1e-30)
+        live = sum(value.numel() for value in fisher.values()) - pruned
+        mean = (total / max(live, 1)).clamp(min=1e-30)
         return {name: (value / mean).clamp(max=self.options.limit) for name, value in fisher.items()}
 
     def _fisher_of(self, net: Network, task: Task) -> Params:

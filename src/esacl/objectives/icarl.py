@@ -8,22 +8,42 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 from torch.nn.functional import normalize, one_hot
 
+from esacl.columns import MASKED
 from esacl.nets.network import Network
-from esacl.objectives.base import MASKED
 from esacl.objectives.exemplars import ExemplarObjective, features_of
 from esacl.objectives.readout import Readout, one_for_all_tasks
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
-from esacl.types import Batch, Context, Outputs, Params, Replay, State
+from esacl.types import Batch, Columns, Context, Outputs, Params, Replay, State
 
 
 class Icarl(ExemplarObjective):
-    """Σ over new columns of BCE(label) + Σ over old columns of BCE(the teacher's sigmoid), on task and exemplars."""
+    """Σ over new columns of BCE(label) + Σ over old columns of BCE(the teacher's sigmoid), on task and exemplars.
+
+    With the training columns `all`, those of classes to come are new too: they learn that nothing is theirs.
+    """
+
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """Every class so far: new ones learn from labels, old ones from the teacher."""
+        return "seen"
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Columns that are taught apart from one another cannot be left out of a comparison."""
+        if options["train"]["columns"] != "task":
+            return None
+        return (
+            "each column is a sigmoid of its own, and those of earlier classes learn from the teacher in every step, "
+            "but train.columns = 'task' leaves them out. Use --columns seen or all, or another method."
+        )
 
     def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         """New columns against the labels; an exemplar belongs to none of them."""
-        wanted = one_hot(batch.y, outputs.logits.shape[1])[:, self.columns]
-        return bce(outputs.logits[:, self.columns], wanted.to(outputs.logits), reduction="none").sum(1)
+        every, old = range(outputs.logits.shape[1]), {*self.old}
+        new = self.columns if self.context.columns != "all" else [column for column in every if column not in old]
+        wanted = one_hot(batch.y, outputs.logits.shape[1])[:, new]
+        return bce(outputs.logits[:, new], wanted.to(outputs.logits), reduction="none").sum(1)
 
     def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Old columns against what the teacher says, from the second task on."""

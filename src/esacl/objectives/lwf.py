@@ -1,5 +1,6 @@
 """Learning without forgetting (LwF; Li & Hoiem 2017): answer on new examples as before, where old classes are meant."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,13 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, linear, log_softmax
 
+from esacl.columns import MASKED
 from esacl.errors import ConfigError
 from esacl.nets.network import Network
-from esacl.objectives.base import MASKED, Objective
+from esacl.objectives.base import Objective
 from esacl.objectives.teacher import Teacher
 from esacl.options import option
 from esacl.streams.base import Task
-from esacl.types import Batch, Context, Outputs, Replay, State, Trace
+from esacl.types import Batch, Columns, Context, Outputs, Replay, State, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ class Lwf(Objective):
     Options = LwfOptions
 
     def __init__(self, options: Any, context: Context) -> None:
-        super().__init__(options, context)
         if any(len(columns) == 1 for columns in context.task_classes):
             raise ConfigError(
                 "lwf compares the classes of a task with one another, but a task has one class only. "
                 "Give it tasks of at least two (--classes-per-task 2), or use another method."
             )
+        super().__init__(options, context)
         if options.warmup >= context.epochs and options.warmup > 0:
             raise ConfigError(
                 f"objective.warmup = {options.warmup} leaves nothing of the {context.epochs} epochs of a task. "
@@ -50,10 +52,21 @@ class Lwf(Objective):
         self.old: list[list[int]] = []  # of each task before it
         self.left = 0  # examples until the warm-up is over
 
-    @property
-    def own_columns(self) -> bool:
-        """Always."""
-        return True
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """The task's, as the authors have a head for each."""
+        return "task"
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """A warm-up of columns that others compete with."""
+        warmup, rule = options["objective"]["warmup"], options["train"]["columns"]
+        if not warmup or rule == "task":
+            return None
+        return (
+            f"during the warm-up only the task's own columns learn, but train.columns = {rule!r} lets others compete. "
+            f"Use --columns task, or objective.warmup = 0 instead of {warmup}."
+        )
 
     def attach(self, net: Network) -> None:
         """Nobody to learn from yet."""
@@ -61,8 +74,8 @@ class Lwf(Objective):
         self.teacher = Teacher(net)
 
     def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Cross-entropy over the task's columns; during the warm-up a function of their rows of the head only."""
-        logits = outputs.logits.masked_fill(self._others(), MASKED)
+        """Cross-entropy; during the warm-up a function of the task's rows of the head only."""
+        logits = outputs.logits
         if self.left:
             logits = torch.where(logits == MASKED, MASKED, self._head(outputs.features.detach()))
         return cross_entropy(logits, batch.y, reduction="none")

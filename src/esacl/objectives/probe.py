@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from esacl.columns import MASKED
 from esacl.nets.network import Network
-from esacl.objectives.base import MASKED
 from esacl.objectives.exemplars import features_of
 from esacl.objectives.readout import Readout, one_for_all_tasks
 from esacl.options import option

@@ -10,10 +10,24 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.part import Part
 from esacl.streams.base import Task
+from esacl.types import Params
 
 
 class StepConstraint(Part):
     """Constrains nothing; subclasses name the parameters they watch and mend their step."""
+
+    @property
+    def views_weights(self) -> bool:
+        """Whether `view` differs from the identity; then it answers only when told the task."""
+        return False
+
+    def view(self, params: Params, task: int | None) -> Params:
+        """Effective parameters of a task, from those that the sparsity strategy shows."""
+        return params
+
+    def belongings(self) -> Params:
+        """What the saved weights need beside them to answer for every task."""
+        return {}
 
     def constrained(self) -> Collection[str]:
         """Names of the parameters whose step is constrained now; only these are remembered before a step."""

@@ -11,11 +11,12 @@ from torch.nn.functional import unfold
 
 from esacl.errors import ConfigError
 from esacl.nets.network import Network
+from esacl.nets.task_norms import TaskNorms
 from esacl.optim.constraint import StepConstraint
 from esacl.options import option
 from esacl.rng import generator
 from esacl.streams.base import Task
-from esacl.types import Context, Params, State
+from esacl.types import Columns, Context, Params, State
 
 PORTION = 32  # examples that are unfolded at a time: a convolution sees a row for every pixel
 CEILING = 0.999  # where growth ends: what is left then is noise, and keeping it would leave later tasks no room
@@ -29,8 +30,14 @@ class GpmOptions:
     share: float = option(0.97, "ε: share of a layer's input energy that is kept after the first task", low=0, high=1)
     growth: float = option(0.003, "what ε grows by with every further task", low=0, high=1)
     examples: int = option(300, "examples of a task whose inputs are looked at", low=1, high=1_000_000)
-    head: Literal["projected", "separate"] = option(
-        "projected", "the head as any layer; or columns of earlier tasks frozen and the others free"
+    head: Literal["projected", "separate"] | None = option(
+        None,
+        "the head as any layer; or columns of earlier tasks frozen and the others free "
+        "(default: separate with the training columns of the task, unless tasks share classes; else projected)",
+    )
+    norms: Literal["first", "statistics", "own"] = option(
+        "first",
+        "BatchNorm: as the first task left it; or each task keeps its own statistics, or scales and biases too",
     )
 
 
@@ -39,11 +46,14 @@ class Gpm(StepConstraint):
 
     What cannot be projected would change old answers as well: biases and BatchNorm stay as the first task left them.
 
-    Deviation: displacements are projected, not gradients, so that weight decay and any optimiser respect the basis;
-    and the one head is projected too, where the authors have a head for each task.
+    Each task has its own columns of the head, frozen when it ends: the authors' head for each task. Where tasks
+    compete in one head (`--columns all`), the head is projected like any layer.
+
+    Deviation: displacements are projected, not gradients, so that weight decay and any optimiser respect the basis.
     """
 
     Options: ClassVar[type[Any]] = GpmOptions
+    untold_columns = "seen"
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
@@ -55,18 +65,45 @@ class Gpm(StepConstraint):
         self.tasks = 0  # that have ended
         self.seen = torch.empty(0, dtype=torch.int64, device=context.device)  # columns of their classes
         self.bases: Params = {}  # [inputs, directions] by weight, orthonormal columns
+        self.norms = TaskNorms()  # of each task that has ended, where it has its own
         self._watched: frozenset[str] = frozenset()
 
     @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """The task's: the authors have a head for each. A projected head is ours, and leaves it open."""
+        return None if options["head"] == "projected" else "task"
+
+    @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """Statistics that are taken anew would change what earlier tasks see."""
-        wish = options["sparsity"].get("recalibrate", "no")
-        if wish == "no":
+        """Statistics that are taken anew would change what earlier tasks see; one part keeps those of each task."""
+        wish, norms = options["sparsity"].get("recalibrate", "no"), options["constraint"]["norms"]
+        if norms != "first" and "norms" in options["sparsity"]:
+            return (
+                f"the sparsity strategy keeps the normalisation of each task, as would constraint.norms = {norms!r}. "
+                f"Use constraint.norms = 'first'."
+            )
+        if wish == "no" or norms != "first":
             return None
         return (
             f"gpm keeps the BatchNorm statistics of the first task, but sparsity.recalibrate = {wish!r} takes them "
-            f"anew after every task. Use sparsity.recalibrate = 'no'."
+            f"anew after every task. Use sparsity.recalibrate = 'no', or constraint.norms = 'statistics'."
         )
+
+    @classmethod
+    def needs_task(cls, options: Mapping[str, Any]) -> bool:
+        """With normalisation of a task's own."""
+        return bool(options["norms"] != "first")
+
+    @property
+    def views_weights(self) -> bool:
+        """With normalisation of a task's own."""
+        return self.needs_task({"norms": self.options.norms})
+
+    def view(self, params: Params, task: int | None) -> Params:
+        """A finished task is normalised as it was when it ended; any other as the network is now."""
+        if task is None or task >= self.tasks:
+            return params
+        return {**params, **self.norms.of(task)}
 
     def attach(self, net: Network) -> None:
         """Every parameter will be constrained; those of separate heads in a way of their own."""
@@ -76,8 +113,11 @@ class Gpm(StepConstraint):
                     f"gpm projects what linear layers and plain convolutions read, but {name!r} {problem}. Use another "
                     f"network, or another method, such as 'esacl-der++'."
                 )
-        self._known = frozenset(net.stored)
-        self._separate = frozenset(net.partition.head if self.options.head == "separate" else ())
+        self._own = net.partition.other if self.options.norms == "own" else ()
+        self._known = frozenset(net.stored).difference(self._own)
+        alone = self.context.columns == "task" and not self.context.shares_classes
+        head = self.options.head or ("separate" if alone else "projected")
+        self._separate = frozenset(net.partition.head if head == "separate" else ())
         self._meter = net.meter
 
     def constrained(self) -> Collection[str]:
@@ -105,7 +145,10 @@ class Gpm(StepConstraint):
             self.bases[name] = extended(basis, moment, share).float().to(net.device)
         self.tasks += 1
         self.seen = torch.cat([self.seen, torch.tensor(task.classes, device=net.device)])
-        net.frozen_statistics = True
+        if self.views_weights:
+            self.norms.keep(net, self._own)
+        else:
+            net.frozen_statistics = True
         self._watched = self._known
 
     def _moments(self, net: Network, task: Task) -> Params:
@@ -132,12 +175,18 @@ class Gpm(StepConstraint):
 
     def state_dict(self) -> State:
         """The bases, and how many tasks of which classes they are for."""
-        return {"tasks": self.tasks, "seen": self.seen, "bases": dict(self.bases)}
+        known = {"tasks": self.tasks, "seen": self.seen, "bases": dict(self.bases)}
+        return {**known, "norms": self.norms.state_dict()}
+
+    def belongings(self) -> Params:
+        """Normalisation of each task."""
+        return self.norms.belongings()
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
         self.tasks, self.seen = state["tasks"], state["seen"].to(self.context.device)
         self.bases = {name: basis.to(self.context.device) for name, basis in state["bases"].items()}
+        self.norms.load_state_dict(state.get("norms", []), self.context.device)
         self._watched = self._known if self.tasks else frozenset()
 
 

@@ -3,7 +3,7 @@
 The gradient rule tries the rates out on fast weights, and the update rule moves first the rates, then the weights.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -18,9 +18,10 @@ from esacl.nets.traits import ByNorm
 from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
 from esacl.optim.update import UpdateRule
 from esacl.options import option
-from esacl.types import Batch, Context, Params, State, Trace
+from esacl.types import Batch, Columns, Context, Params, State, Trace
 
 SMALLEST = 2  # examples of a slice: BatchNorm cannot normalise one
+LIMITS = {"value": 0.02, "norm": 2.0}  # of an inner gradient (docs/methods/la-maml.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,10 @@ class LookaheadOptions:
     """Settings of the look-ahead. The authors take inner steps on one or two examples, from batches of ten."""
 
     slices: int = option(4, "inner steps a batch: slices of two examples or more that it is cut into", low=1)
-    clip: float = option(2.0, "largest norm of an inner gradient", low=1e-9, high=1e9)
+    clip: float | None = option(
+        None, "limit of an inner gradient (default: 0.02 by value, 2 by norm)", low=1e-9, high=1e9
+    )
+    clip_by: Literal["value", "norm"] = option("value", "what the limit is of: each entry, or the norm of all together")
     meta: Literal["mean", "sum"] = option("mean", "the losses after the inner steps: their mean, or their sum")
     second_order: bool = option(False, "differentiate the inner gradients too")
     glances: int = option(1, "steps that are taken on each batch", low=1, high=1000)
@@ -44,6 +48,12 @@ class Lookahead(GradientRule):
     """
 
     Options: ClassVar[type[Any]] = LookaheadOptions
+    untold_columns = "seen"
+
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """Of each example's own task, replayed ones too, as in the authors' code."""
+        return "task"
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -98,8 +108,9 @@ class Lookahead(GradientRule):
         gradients = torch.autograd.grad(loss, list(fast.values()), create_graph=second, materialize_grads=True)
         if not second:
             net.meter.release()
-        shrink = shrinkage(gradients, self.options.clip)
-        return {name: fast[name] - rates[name] * (shrink * own) for name, own in zip(fast, gradients)}
+        by = self.options.clip_by
+        limited = clipped(gradients, self.options.clip or LIMITS[by], by)
+        return {name: fast[name] - rates[name] * own for name, own in zip(fast, limited)}
 
     def _meta_loss(
         self, net: Network, objective: Losses, part: Batch, path: list[Params], weights: Tensor | None
@@ -119,11 +130,17 @@ def _using(net: Network, fast: Params) -> AbstractContextManager[None]:
     return net.using(fast if net.view is None else net.view(fast, None))
 
 
-def shrinkage(gradients: Iterable[Tensor], limit: float) -> Tensor:
-    """Factor that brings gradients to a common norm of at most `limit`; differentiable, also where all are zero."""
+def clipped(gradients: Sequence[Tensor], limit: float, by: str) -> list[Tensor]:
+    """Gradients with no entry, or no common norm, above `limit`; differentiable, also where all are zero.
+
+    >>> clipped([torch.tensor([3.0, -4.0])], 2.5, "value"), clipped([torch.tensor([3.0, -4.0])], 2.5, "norm")
+    ([tensor([ 2.5000, -2.5000])], [tensor([ 1.5000, -2.0000])])
+    """
+    if by == "value":
+        return [own.clamp(-limit, limit) for own in gradients]
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(own) for own in gradients]))
-    factor: Tensor = limit / norm.clamp(min=limit)
-    return factor
+    factor = limit / norm.clamp(min=limit)
+    return [factor * own for own in gradients]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def _record(path: Path, table: "_Table", config: Mapping[str, Any], log: tuple[E
         epochs=table.whole("epochs"),
         tasks=tasks,
         logit_mask=table.text("logit_mask"),
+        columns=table.text("columns") if table.values.get("columns") is not None else None,
         split=table.text("split"),
         accuracy=accuracy,
         matrix=_matrices(table.table("matrix"), tasks, accuracy),

@@ -67,6 +67,7 @@ class RunRecord:
     epochs: int
     tasks: int
     logit_mask: str
+    columns: str | None  # training columns; None where the run did not record them
     split: str
     accuracy: Scores
     matrix: Mapping[Setting, Matrix]  # only the settings the method can answer

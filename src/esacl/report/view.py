@@ -248,6 +248,8 @@ def _more(record: RunRecord) -> dict[str, dict[str, str]]:
         return {record.setting_name(setting): percent(scores.of(setting), signed=True) for setting in shown}
 
     run = {"directory": record.name, "evaluated on": f"{record.split} split", "logit mask": record.logit_mask}
+    if record.columns is not None:
+        run["training columns"] = record.columns
     tables = {
         "backward transfer": both(record.bwt),
         "forward transfer": both(record.fwt),

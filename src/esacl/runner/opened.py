@@ -136,7 +136,7 @@ class Run:
             "tasks": [list(task.classes) for task in self.stream.tasks],
             "inputs": {**asdict(self.stream.inputs), "bytes": self.stream.tasks[0].train.x.dtype == torch.uint8},
         }
-        beside = {f"sparsity.{name}": value for name, value in parts.sparsity.belongings().items()}
+        beside = {f"sparsity.{name}": value for name, value in parts.belongings().items()}
         weights = {**parts.readout.folded(state), **beside}
         told = self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
         results = figures(self.trainer, self.config, self._elapsed(), self._peak_memory())

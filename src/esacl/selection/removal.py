@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from esacl.columns import TrainingColumns
 from esacl.options import option
 from esacl.part import Part
 from esacl.rng import generator
@@ -47,6 +48,7 @@ class Removal(DataSelector):
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
         self.task = -1
+        self._columns = TrainingColumns(context)
         self._forget(0)
 
     def _forget(self, examples: int) -> None:
@@ -108,6 +110,7 @@ class Removal(DataSelector):
 
     def _right(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Tensor:
         """Whether the largest logit is that of the label, among the columns that the loss saw."""
+        logits = self._columns.compete(logits, labels[rows], self.task)
         if self.context.logit_mask == "batch":
             absent = torch.ones(logits.shape[1], dtype=torch.bool, device=logits.device)
             absent[labels] = False

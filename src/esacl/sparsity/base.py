@@ -1,6 +1,6 @@
 """The sparsity slot: what a stored weight means, which weights may move, and a task's phases."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -45,6 +45,11 @@ class SparsityStrategy(Part):
     observes_gradients: ClassVar[bool] = False  # whether `observe_gradients` wants to be called
     stores_masks: ClassVar[bool] = False  # whether it keeps a mask for every task
     dense_gradients: ClassVar[bool] = False  # whether it learns from the gradients of weights that are zero, too
+
+    @classmethod
+    def needs_task(cls, options: Mapping[str, Any]) -> bool:
+        """With any options."""
+        return cls.needs_task_id
 
     @property
     def target(self) -> float:

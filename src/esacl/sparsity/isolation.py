@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
+from esacl.nets.task_norms import TaskNorms
 from esacl.options import option
 from esacl.sparsity.base import SparsityStrategy
 from esacl.streams.base import Examples, Task
-from esacl.types import Params, State
-
-SILENT = -1e4  # a logit that no softmax sees, finite in every precision
+from esacl.types import Columns, Params, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class IsolationOptions:
         "own", "hidden biases and BatchNorm: each task keeps its own; or they stay as the first task left them"
     )
     head: Literal["own", "shared"] | None = option(
-        None, "a task learns with its own columns alone, or against all (default: own; shared beside a memory)"
+        None, "earlier name of train.columns: own is task (the default), shared is all (the default beside a memory)"
     )
     recalibrate: Literal["no", "task"] = option("no", "BatchNorm statistics anew from the task's images when it ends")
 
@@ -46,19 +45,31 @@ class Isolated(SparsityStrategy, ABC):
 
     @classmethod
     def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Columns of earlier tasks take part in the loss where their examples are rehearsed."""
-        return {"head": "own" if options["objective"].get("buffer") is None else "shared"}
+        """Earlier columns take part in the loss where their examples are rehearsed, unless --columns was given."""
+        rehearsed = options["objective"].get("buffer") is not None
+        return {"head": "shared"} if rehearsed and options["train"]["columns"] is None else {}
+
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """The task's, as the authors have a head for each."""
+        return "all" if options["head"] == "shared" else "task"
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """Rehearsing columns that take no part in the loss."""
+        """Two rules for training columns, or rehearsing examples whose columns no new class competes with."""
+        head, rule = options["sparsity"]["head"], options["train"]["columns"]
+        if head is not None and rule != {"own": "task", "shared": "all"}[head]:
+            return (
+                f"sparsity.head = {head!r} and train.columns = {rule!r} contradict each other. "
+                f"Leave sparsity.head out: --columns says it all."
+            )
         buffer = options["objective"].get("buffer")
-        if buffer is None or options["sparsity"]["head"] == "shared":
+        if buffer is None or rule != "task":
             return None
         return (
-            f"with sparsity.head = 'own' columns of earlier tasks take no part in the loss, so the examples that "
-            f"objective.buffer = {buffer!r} remembers of them cannot be rehearsed. Use sparsity.head = 'shared', or an "
-            f"objective without a memory."
+            f"with train.columns = 'task' the columns of earlier tasks take no part in the loss of this one, so there "
+            f"is no use in rehearsing the examples that objective.buffer = {buffer!r} remembers of them. Use "
+            f"--columns all, or an objective without a memory."
         )
 
     @property
@@ -66,16 +77,11 @@ class Isolated(SparsityStrategy, ABC):
         """Sparsity asked for."""
         return float(self.options.level)
 
-    @property
-    def own_columns(self) -> bool:
-        """With a head for each task."""
-        return bool(self.options.head == "own")
-
     def attach(self, net: Network) -> None:
         """Nothing is finished yet."""
         self.done = 0  # tasks that have ended
         self.open = False  # whether a task is being learnt
-        self.norms: list[Params] = []  # of each finished task, where it has its own: biases, BatchNorm, statistics
+        self.norms = TaskNorms()  # biases, BatchNorm and its statistics, where a task has its own
         self.still = torch.zeros(self.context.classes, dtype=torch.bool, device=net.device)  # rows of the head
         self._stored, self._partition = net.stored, net.partition
         self._asked: tuple[int, Params] | None = None
@@ -111,19 +117,11 @@ class Isolated(SparsityStrategy, ABC):
         """
         if task is None or task >= self.done:
             if self.open or not self.done:
-                return self._alone(self.learning(params))
+                return self.learning(params)
             task = self.done - 1
         # filled in place: otherwise the result has another memory layout, and convolutions round in another order
         masked = {name: params[name].clone().masked_fill_(rest, 0.0) for name, rest in self._unused(task).items()}
-        # copies, as a call in training mode moves the statistics that it is given
-        return {**params, **masked, **{name: value.clone() for name, value in self.norms[task].items()}}
-
-    def _alone(self, params: Params) -> Params:
-        """The task that is being learnt with a head of its own: other columns take no part in a softmax."""
-        if not self.open or self.options.head == "shared":
-            return params
-        rows = {name: self._held[name] for name in self._partition.head if name in self._held}
-        return {**params, **{n: params[n].masked_fill(m, 0.0 if m.ndim > 1 else SILENT) for n, m in rows.items()}}
+        return {**params, **masked, **self.norms.of(task)}
 
     def _unused(self, task: int) -> Params:
         """Masks of what a finished task leaves out; the last answer is kept, as many batches are asked in a row."""
@@ -155,9 +153,10 @@ class Isolated(SparsityStrategy, ABC):
         own = self.options.norms == "own"
         if own or not self.done:
             self.recalibrate(net, task, None)  # what is remembered of other tasks is answered by other weights
-        kept = {**{name: net.stored[name] for name in net.partition.other}, **dict(net.model.named_buffers())}
-        self.norms.append({name: value.detach().clone() for name, value in kept.items()} if own else {})
-        if not own:
+        if own:
+            self.norms.keep(net, net.partition.other)
+        else:
+            self.norms.keep_nothing()
             net.frozen_statistics = True
         self.still.fill_(True)
         self.done, self.open = self.done + 1, False
@@ -179,11 +178,11 @@ class Isolated(SparsityStrategy, ABC):
 
     def belongings(self) -> Params:
         """Biases and BatchNorm of each task."""
-        return {f"norms.{task}.{name}": value for task, own in enumerate(self.norms) for name, value in own.items()}
+        return self.norms.belongings()
 
     def state_dict(self) -> State:
         """How far it is, the rows that stay, and what each task keeps beside its weights."""
-        norms = [dict(own) for own in self.norms]
+        norms = self.norms.state_dict()
         return {"done": self.done, "open": self.open, "still": self.still.clone(), "norms": norms}
 
     def load_state_dict(self, state: State) -> None:
@@ -191,6 +190,6 @@ class Isolated(SparsityStrategy, ABC):
         device = self.still.device
         self.done, self.open = state["done"], state["open"]
         self.still = state["still"].to(device, copy=True)
-        self.norms = [{name: value.to(device, copy=True) for name, value in own.items()} for own in state["norms"]]
+        self.norms.load_state_dict(state["norms"], device)
         self._asked = None
         self.hold()

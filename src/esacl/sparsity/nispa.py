@@ -1,6 +1,6 @@
 """NISPA (Gurbuz & Dovrolis 2022): units that carry a task are fixed with all they read; the others are wired anew."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, cos, pi
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from esacl.sparsity.masks import packed, unpacked
 from esacl.sparsity.stable_units import mean_activity, stable_units
 from esacl.sparsity.wiring import Wiring, along
 from esacl.streams.base import Examples, Task
-from esacl.types import Params, State
+from esacl.types import Columns, Params, State
 
 PORTION = 256  # examples that the network sees together
 LONGEST = 5  # epochs of a phase
@@ -55,6 +55,11 @@ class Nispa(SparsityStrategy):
     Options: ClassVar[type[Any]] = NispaOptions
     needs_validation = True
     holds_classes = True
+
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """The task's: its authors have a head for each."""
+        return "task"
 
     @property
     def target(self) -> float:

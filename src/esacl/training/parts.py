@@ -1,11 +1,12 @@
 """A composition: one part for each slot of the step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esacl.code import told
 from esacl.config import SLOTS
 from esacl.errors import CheckpointError
-from esacl.nets.network import Network
+from esacl.nets.network import Network, View
 from esacl.objectives.base import Objective
 from esacl.objectives.readout import Readout
 from esacl.optim.constraint import StepConstraint
@@ -14,7 +15,7 @@ from esacl.optim.update import UpdateRule
 from esacl.part import Part
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import SparsityStrategy
-from esacl.types import State
+from esacl.types import Params, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,21 @@ class Parts:
 
     def attach(self, net: Network) -> None:
         """Meet the network: the view is set here, or left out where it is the identity."""
-        net.view = self.sparsity.view if self.sparsity.views_weights else None
+        views = [part.view for part in (self.sparsity, self.constraint) if part.views_weights]
+        net.view = _in_turn(views) if len(views) > 1 else views[0] if views else None
         for part in self.all():
             part.attach(net)
         extra = {slot: part.extra_parameters() for slot, part in zip(SLOTS, self.all())}
         net.extra = {f"{slot}.{name}": value for slot, own in extra.items() for name, value in own.items()}
+
+    @property
+    def needs_task(self) -> bool:
+        """Whether it can answer only when told the task."""
+        return self.sparsity.needs_task_id or self.constraint.views_weights
+
+    def belongings(self) -> Params:
+        """What the saved weights need beside them to answer for every task."""
+        return {**self.sparsity.belongings(), **self.constraint.belongings()}
 
     def all(self) -> list[Part]:
         """Every part, in the order of the slots."""
@@ -58,3 +69,14 @@ class Parts:
                     f"saved: {told(error)}. Its load_state_dict must take what its state_dict returns; "
                     f"esacl.testing.check_method finds such faults."
                 ) from None
+
+
+def _in_turn(views: Sequence[View]) -> View:
+    """Each sees what the one before it shows."""
+
+    def view(params: Params, task: int | None) -> Params:
+        for each in views:
+            params = each(params, task)
+        return params
+
+    return view

@@ -56,7 +56,7 @@ def memory_gradients(net: Network, parts: Parts, count: int) -> Params:
     x, y = remembered
     names, values = zip(*net.stored.items())
     with net.untracked():
-        loss = cross_entropy(net(x).logits, y)
+        loss = cross_entropy(parts.objective.competing(net(x).logits, y), y)
     gradients = torch.autograd.grad(loss, values, allow_unused=True)
     net.meter.release()
     return {name: gradient for name, gradient in zip(names, gradients) if gradient is not None}

@@ -187,8 +187,7 @@ class Trainer:
 
     def _evaluate(self) -> Accuracies:
         began = perf_counter()
-        needs_task_id = self.parts.sparsity.needs_task_id
-        result = evaluate(self.net, self.parts.readout, self.stream, self.config.split, needs_task_id)
+        result = evaluate(self.net, self.parts.readout, self.stream, self.config.split, self.parts.needs_task)
         if self.config.scenario == "task-il":
             result = replace(result, class_il=None)
         self.seconds["evaluate"] += perf_counter() - began

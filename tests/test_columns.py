@@ -1,0 +1,105 @@
+"""Training columns: one rule for which classes compete, applied in one place."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from esacl.config import Config, TrainConfig
+from esacl.errors import ConfigError
+from esacl.methods import METHODS, resolve, training_columns
+from esacl.objectives.er import Er, ErOptions
+from esacl.objectives.mtl import Mtl
+from esacl.optim.gpm import Gpm, GpmOptions
+from esacl.options import NoOptions
+from tests.builders import batch, config, context, network, outputs_of, stream
+
+STREAM = stream()
+RULES = {"all": range(6), "seen": range(4), "task": range(2, 4)}
+
+
+def er(rule: Any, mask: str = "none") -> Er:
+    part = Er(ErOptions(8, 8), context(STREAM, columns=rule, logit_mask=mask))
+    part.begin_task(network(), STREAM.tasks[1])
+    return part
+
+
+def logits(count: int) -> torch.Tensor:
+    return torch.randn(count, 6, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_columns_of_the_rule_compete_in_the_fit_loss(rule: str) -> None:
+    examples, given, own = batch(8, STREAM, 1), logits(8), list(RULES[rule])
+    expected = cross_entropy(given[:, own], examples.y - own[0], reduction="none")
+    torch.testing.assert_close(er(rule).fit_loss(outputs_of(given), examples), expected)
+
+
+def test_the_batch_mask_and_the_rule_admit_what_both_admit() -> None:
+    examples, given = batch(8, STREAM, 1), logits(8)
+    both = er("task", "batch").fit_loss(outputs_of(given), examples)
+    torch.testing.assert_close(both, cross_entropy(given[:, 2:4], examples.y - 2, reduction="none"))
+
+
+def test_a_replayed_example_competes_within_its_own_task() -> None:
+    given, y = logits(2), torch.tensor([1, 2])
+    kept = er("task").competing(given, y) > -1e3
+    assert kept.tolist() == [[True, True, False, False, False, False], [False, False, True, True, False, False]]
+
+
+def test_joint_training_lets_each_example_compete_within_its_own_task() -> None:
+    part = Mtl(NoOptions(), context(STREAM, columns="task"))
+    kept = part.competing(logits(2), torch.tensor([0, 5])) > -1e3
+    assert kept.tolist() == [[True, True, False, False, False, False], [False, False, False, False, True, True]]
+
+
+def test_methods_train_on_the_columns_of_their_authors_code() -> None:
+    found = {name: row.columns(row.default_options()) for name, row in METHODS.items()}
+    assert {name for name, rule in found.items() if rule == "task"} == {
+        *("lwf", "gpm", "la-maml", "packnet", "wsn", "nispa")
+    }
+    assert {name for name, rule in found.items() if rule == "seen"} == {"icarl"}
+
+
+def test_a_task_of_one_class_is_refused_where_nothing_else_competes() -> None:
+    alone = context(STREAM, columns="task", task_classes=((0, 1), (2,)))
+    with pytest.raises(ConfigError, match=r"a task has one class only\. Use --columns seen or all"):
+        Er(ErOptions(8, 8), alone)
+    assert Er(ErOptions(8, 8), replace(alone, columns="seen")).task == 0
+
+
+def test_runs_of_before_there_was_a_choice_go_on_by_their_methods_rule() -> None:
+    for name, rule in {"lwf": "task", "packnet": "task", "icarl": "seen", "er": "all"}.items():
+        resolved = resolve(config(name), STREAM)
+        assert resolved.train.columns == rule
+        earlier = replace(resolved, train=replace(resolved.train, columns=None))
+        assert training_columns(earlier) == rule
+
+
+def test_icarl_refuses_to_leave_earlier_columns_out() -> None:
+    train = TrainConfig(epochs=1, batch_size=8, columns="task")
+    with pytest.raises(ConfigError, match=r"icarl: each column is a sigmoid .* Use --columns seen or all"):
+        resolve(config("icarl", train=train), STREAM)
+
+
+def test_a_part_that_is_chosen_by_flag_brings_its_rule() -> None:
+    assert training_columns(Config.of(method="er")) == "all"
+    assert training_columns(Config.of(method="er", constraint="gpm")) == "task"
+    assert training_columns(Config.of(method="er", constraint="gpm", columns="seen")) == "seen"
+
+
+def test_the_widest_rule_of_several_parts_counts() -> None:
+    assert training_columns(Config.of(method="icarl", constraint="gpm")) == "seen"
+    assert training_columns(Config.of(method="packnet-lwf")) == "task"
+    assert training_columns(Config.of(method="packnet-er", constraint="gpm")) == "all"
+
+
+def test_gpm_projects_the_head_where_tasks_share_classes() -> None:
+    shared = context(STREAM, columns="task", task_classes=((0, 1), (1, 2)))
+    alone = context(STREAM, columns="task")
+    for known, expected in ((shared, set()), (alone, {"head.weight", "head.bias"})):
+        part = Gpm(GpmOptions(), known)
+        part.attach(network())
+        assert part._separate == expected
