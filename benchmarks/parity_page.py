@@ -8,6 +8,7 @@ from typing import Any
 from esacl.files import write_atomic
 
 BEGIN, END = "<!-- parity: begin -->", "<!-- parity: end -->"
+SHOWN = {"sparsity.form": "form", "sparsity.level": "sparsity"}
 NAMES = {"bare": "bare loop (fine-tuning)", "reference": "reference loop", "ours": "ours"}
 
 
@@ -20,7 +21,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for (loop, method, mask, *_), found in sorted(_groups(rows).items(), key=lambda item: _order(item[0])):
         found = dict(sorted(found.items()))
         each = "; ".join(f"{_percent(one['class_il'])} / {_percent(one['task_il'])}" for one in found.values())
-        name = NAMES[loop] if loop == "bare" else f"{NAMES[loop]}, `{method}`"
+        name = NAMES[loop] if loop == "bare" else f"{NAMES[loop]}, {method}"
         means = " | ".join(_spread(one[key] for one in found.values()) for key in ("class_il", "task_il"))
         ratio = mean(one["times_bare"] for one in found.values())
         lines.append(f"| {name} | {mask} | {', '.join(map(str, found))} | {each} | {means} | {ratio:.2f} |")
@@ -51,9 +52,17 @@ def _groups(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, ...], dict[int, d
         size = f"{row['limit']} {row['test']} {settings['train.epochs']} {row['reference_lr']}"
         for loop, shown in row["loops"].items():
             own = str(sorted(settings.items())) if loop == "ours" else size
-            key = (loop, "" if loop == "bare" else method, mask, own)
+            words = _words(settings) if loop == "ours" else f"`{method}`"
+            key = (loop, "" if loop == "bare" else words, mask, own)
             groups.setdefault(key, {}).setdefault(seed, shown)
     return groups
+
+
+def _words(settings: dict[str, Any]) -> str:
+    """A method, and those of its settings that tell its rows apart."""
+    words = [f"`{settings['method']}`"]
+    words += [f"{name} {settings[path]}" for path, name in SHOWN.items() if path in settings]
+    return ", ".join(words) + (f", keep {keep}" if (keep := settings.get("selection.keep", 1)) < 1 else "")
 
 
 def _order(key: tuple[str, ...]) -> tuple[Any, ...]:

@@ -166,7 +166,7 @@ def test_ewc_takes_other_networks_and_trying_them_costs_and_changes_nothing(kind
 
 def test_gpm_knows_the_layers_of_a_plain_net():
     net = network(made(Plain))
-    gpm = parts("gpm").constraint
+    gpm = parts("gpm", {"constraint": {"head": "projected"}}).constraint
     gpm.attach(net)
     matrices = {name for name, value in net.stored.items() if value.dim() > 1}
     assert set(gpm._layers(net)) == matrices
