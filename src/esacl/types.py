@@ -11,6 +11,9 @@ Columns = Literal["all", "task", "seen"]  # rule of training columns: see esacl.
 State = dict[str, Any]  # what state_dict() returns: nested dicts and lists of tensors and plain values
 
 
+UNKNOWN_TASKS = 2**31  # tasks to come, where nobody knows: no task is the last
+
+
 class Outputs(NamedTuple):
     """What the network answers: features before the head, and one logit per class of the stream."""
 

@@ -17,7 +17,6 @@ REFUSED = {
     "wsn-icarl": "fitted with the weights of the last task",
     "wsn-la-maml": "AdamUpdate and LearnedRates both claim the update slot",
     "esacl-la-maml": "SharpnessAware and Lookahead both claim the gradient slot",
-    "esacl-gpm": "Use sparsity.recalibrate = 'no'",
 }
 BESIDE = [
     ("der++", {"gradient": "sharpness"}, {"gradient": {"rho": 0.05}}),

@@ -11,6 +11,7 @@ from esacl.nets import Network
 from esacl.optim.polytope_update import PolytopeUpdate
 from esacl.optim.update import UpdateRule
 from esacl.sparsity.esacl import Esacl, EsaclOptions
+from esacl.types import UNKNOWN_TASKS
 from tests.builders import context, finish, network, stream, trainer
 
 STREAM = stream()
@@ -114,3 +115,31 @@ def test_a_cycle_goes_on_from_its_saved_state() -> None:
         finish(again)
         for name, value in whole.net.stored.items():
             assert torch.equal(again.net.stored[name], value), name
+
+
+def test_one_epoch_is_enough_for_the_pull() -> None:
+    net = network("cnn", 4)
+    part = Esacl(EsaclOptions(form="cycle", scope="global", recalibrate="no"), context(STREAM, epochs=1))
+    part.attach(net)
+    part.begin_task(net, STREAM.tasks[0])
+    part.begin_epoch(net, 0)
+    assert set(part.constrained()) == set(net.partition.prunable)
+
+
+def test_without_a_last_task_all_zeros_are_there_after_the_first() -> None:
+    net = network("cnn", 4)
+    options = EsaclOptions(level=0.8, form="cycle", quota="geometric", ratio=0.25, scope="global", recalibrate="no")
+    part = Esacl(options, context(STREAM, tasks=UNKNOWN_TASKS))
+    part.attach(net)
+    part.end_task(net, STREAM.tasks[0], None)
+    sizes = {name: net.stored[name].numel() for name in net.partition.prunable}
+    kept = sum(int(net.stored[name].count_nonzero()) for name in sizes)
+    assert kept == round(0.2 * sum(sizes.values()))
+
+
+def test_beside_gpm_the_statistics_of_the_first_task_stay() -> None:
+    run = resolve(Config("esacl-gpm", net=NetConfig("cnn", 4)), STREAM)
+    assert run.options["sparsity"]["recalibrate"] == "no"
+    again = Config("esacl-gpm", net=NetConfig("cnn", 4), options={"sparsity": {"recalibrate": "mixed"}})
+    with pytest.raises(ConfigError, match=r"sparsity\.recalibrate = 'mixed' takes them anew"):
+        resolve(again, STREAM)

@@ -17,9 +17,8 @@ from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import Event
 from esacl.training.trainer import Trainer
-from esacl.types import Params, State
+from esacl.types import UNKNOWN_TASKS, Params, State
 
-UNKNOWN = 2**31  # tasks to come, where nobody knows: no task is the last
 AT_ONCE = 256  # examples that are answered in one call
 Listen = Callable[[Trainer, Event], None]
 
@@ -67,7 +66,7 @@ class Learner:
 
     @property
     def _tasks(self) -> int:
-        return UNKNOWN if self.plan.expected is None else self.plan.expected
+        return UNKNOWN_TASKS if self.plan.expected is None else self.plan.expected
 
     def _assembled(self, plan: Plan, stream: Stream, device: torch.device) -> Trainer:
         return assemble(plan.config, stream, device, self._tasks, plan.own, method=plan.method)

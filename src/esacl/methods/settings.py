@@ -34,12 +34,17 @@ def check_settings(config: Config, chosen: Method | None = None) -> dict[str, di
             f"such as esacl-der++."
         )
     check_held_out(config, chosen, config.stream.validation > 0)
+    _check_together(config, chosen, options)
+    return options
+
+
+def _check_together(config: Config, chosen: Method, options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse parts that do not fit each other, and settings that contradict each other."""
     reason = misfit({slot: chosen.part(slot) for slot in SLOTS})
     known = {**options, "train": {"columns": _columns(config, chosen, options)}}
     problems = (reason, *(chosen.part(slot).problem(known) for slot in SLOTS))
     if problem := next(filter(None, problems), None):
-        raise ConfigError(f"{name}: {problem}")
-    return options
+        raise ConfigError(f"{config.composition}: {problem}")
 
 
 def training_columns(config: Config, chosen: Method | None = None) -> Columns:
@@ -77,6 +82,7 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     chosen = left
     for slot, values in options.items():
         _fill(values, chosen.part(slot).defaults(net, values))
+    _check_together(config, chosen, options)
     return replace(
         config,
         net=replace(config.net, backbone=backbone, width=width),

@@ -82,7 +82,7 @@ class Gpm(StepConstraint):
                 f"the sparsity strategy keeps the normalisation of each task, as would constraint.norms = {norms!r}. "
                 f"Use constraint.norms = 'first'."
             )
-        if wish == "no" or norms != "first":
+        if wish in ("no", None) or norms != "first":  # None: not settled yet
             return None
         return (
             f"gpm keeps the BatchNorm statistics of the first task, but sparsity.recalibrate = {wish!r} takes them "

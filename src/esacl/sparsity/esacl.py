@@ -18,7 +18,7 @@ from esacl.sparsity.masks import packed, unpacked
 from esacl.sparsity.quotas import kept_after
 from esacl.streams.base import Examples, Task
 from esacl.streams.loading import cuts
-from esacl.types import Params, State
+from esacl.types import UNKNOWN_TASKS, Params, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class EsaclOptions(DenseOptions):
     form: Literal["freeze", "cycle"] | None = option(
         None,
         "freeze: kept weights never move again (Algorithm 1); cycle: all weights learn in every task, and the memory "
-        "protects earlier ones (default: cycle with BatchNorm and a memory, else freeze)",
+        "protects earlier ones (default: cycle with BatchNorm and a memory unless polytope is given, else freeze)",
     )
     quota: Literal["even", "geometric", "literal"] | None = option(
         None, "freeze: how the tasks share what is kept; cycle: what is zero (default: even; cycle: geometric)"
@@ -42,7 +42,7 @@ class EsaclOptions(DenseOptions):
     scope: Literal["global", "adaptive", "layer"] | None = option(
         None, "magnitudes compete over all layers; relative to their layer; or within it (default: by network)"
     )
-    expand: Literal["kaiming", "zero"] = option("kaiming", "how free weights start into the next task")
+    expand: Literal["kaiming", "zero"] = option("kaiming", "freeze: how free weights start into the next task")
     recalibrate: Literal["no", "mixed", "memory"] | None = option(  # type: ignore[assignment]  # None: by form
         None, "BatchNorm statistics anew after pruning, from these images (default: mixed; cycle: no)"
     )
@@ -66,8 +66,9 @@ class Esacl(SparsityStrategy):
 
     @classmethod
     def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Without a memory only frozen weights remember."""
-        return {} if "buffer" in options["objective"] else {"form": "freeze"}
+        """Without a memory only frozen weights remember; a constraint that keeps BatchNorm's statistics needs them."""
+        form = {} if "buffer" in options["objective"] else {"form": "freeze"}
+        return form | ({"recalibrate": "no"} if "norms" in options["constraint"] else {})
 
     @classmethod
     def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class Esacl(SparsityStrategy):
     @torch.no_grad()
     def begin_epoch(self, net: Network, epoch: int) -> None:
         """Choose anew, towards the end of a task, which weights are pulled to zero: those that pruning would take."""
-        first = ceil(self.options.start * self.context.epochs - 1e-9)
+        first = min(ceil(self.options.start * self.context.epochs - 1e-9), self.context.epochs - 1)
         self._shrinks, self._learns = {}, not self.freezes
         if self.freezes or epoch < first:
             return
@@ -175,9 +176,9 @@ class Esacl(SparsityStrategy):
         total = sum(self.kept[name].numel() for name in names)
         budget = round((1 - self.options.level) * total)
         if not self.freezes:
-            zeros = kept_after(
-                self.options.quota or "geometric", total - budget, task, self.context.tasks, self.options.ratio
-            )
+            endless = self.context.tasks == UNKNOWN_TASKS  # then there is no later task to prune more in
+            quota = "literal" if endless else self.options.quota or "geometric"
+            zeros = kept_after(quota, total - budget, task, self.context.tasks, self.options.ratio)
             return total - zeros
         allowed = kept_after(self.options.quota or "even", budget, task, self.context.tasks, self.options.ratio)
         return allowed - sum(int(self.kept[name].sum()) for name in names)
