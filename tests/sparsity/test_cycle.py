@@ -1,11 +1,13 @@
 from copy import deepcopy
 from math import exp
+from pathlib import Path
 
 import pytest
 import torch
 
 from esacl.config import Config, NetConfig, TrainConfig
 from esacl.errors import ConfigError
+from esacl.grid.recipe import read_recipe
 from esacl.methods import build_parts, resolve
 from esacl.nets import Network
 from esacl.optim.polytope_update import PolytopeUpdate
@@ -143,3 +145,11 @@ def test_beside_gpm_the_statistics_of_the_first_task_stay() -> None:
     again = Config("esacl-gpm", net=NetConfig("cnn", 4), options={"sparsity": {"recalibrate": "mixed"}})
     with pytest.raises(ConfigError, match=r"sparsity\.recalibrate = 'mixed' takes them anew"):
         resolve(again, STREAM)
+
+
+@pytest.mark.parametrize("name", ["ablation-pruning", "rho-sweep"])
+def test_recipes_about_parts_of_the_paper_compare_rows_of_one_form(name: str) -> None:
+    recipe = read_recipe(Path(__file__).parents[2] / "recipes" / "small" / f"{name}.toml")
+    large = stream(shape=(3, 32, 32))
+    forms = {resolve(point.config(seed=0), large).options["sparsity"]["form"] for point in recipe.points}
+    assert forms == {"freeze"}
