@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup bench-flatness clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -62,6 +62,9 @@ bench-parity: $(VENV)/.dev ## compare er and der++ with reference loops in plain
 
 bench-startup: $(VENV)/.dev ## measure how long the command line takes to answer, as a multiple of `python -c pass`
 	$(BIN)/python benchmarks/startup.py
+
+bench-flatness: $(VENV)/.dev ## compare the sharpness of EsaCL's pruned point with SGD's at equal training loss (Split digits)
+	$(BIN)/python benchmarks/flatness.py
 
 clean: ## remove the environment and caches (runs/ stays)
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
