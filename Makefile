@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup bench-flatness clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup bench-flatness results clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -47,6 +47,9 @@ study-%: $(VENV)/.dev ## train recipes/SIZE/NAME.toml, as far as it is missing, 
 
 tune-%: $(VENV)/.dev ## choose settings on validation by recipes/SIZE/NAME.toml: make tune-digits-tuning
 	$(BIN)/esacl tune recipes/$(call place,$*).toml --out runs/studies/$(call place,$*)
+
+results: $(VENV)/.dev ## write docs/results anew from the kept runs; RUNS="runs/studies/digits/main" packs those of a study first
+	$(BIN)/python benchmarks/results.py $(RUNS)
 
 bench-methods: $(VENV)/.dev ## measure what a step of every method costs against one of fine-tuning
 	$(BIN)/python benchmarks/methods.py
