@@ -7,7 +7,8 @@ import pytest
 import esacl
 from esacl.artifacts import Results, RunDirectory
 from esacl.report import load_run
-from esacl.report.sheet import lines_of, sheets
+from esacl.report.rows import rows_of
+from esacl.report.table import tables
 from tests.builders import stream
 from tests.report.fabricate import results, write_run
 
@@ -42,6 +43,6 @@ def test_results_of_before_are_read_without_a_credited_figure(tmp_path: Path) ->
 def test_the_paper_s_flops_stand_beside_the_credited_ones(tmp_path: Path) -> None:
     found = results("esacl-der++", "split-cifar100", tasks=10)
     found["flops"] = found["flops"] | {"credited": 4e11}
-    (sheet,) = sheets(lines_of([load_run(write_run(tmp_path / "run", found))]), paper=True, everything=False)
+    (sheet,) = tables(rows_of([load_run(write_run(tmp_path / "run", found))]), paper=True, everything=False)
     place = sheet.head.index("FLOPs in the paper (TFLOP)")
     assert sheet.head[place - 1].startswith("FLOPs credited")

@@ -60,6 +60,11 @@ def test_the_package_is_imported_without_torch():
     assert done.stdout.strip() == "False"
 
 
+def test_plotting_is_imported_only_when_a_page_is_drawn():
+    done = python("import esacl.report, esacl.grid.study, sys; print({'matplotlib', 'jinja2'} & sys.modules.keys())")
+    assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.parametrize("path", OF_METHODS)
 def test_flags_of_a_method_say_what_its_options_say(path):
     slot, key = path.split(".")
@@ -117,7 +122,7 @@ def test_a_result_fits_a_terminal_of_80_columns(tmp_path):
     subprocess.run(words, stdout=theirs, stdin=theirs, env={**os.environ, "COLUMNS": "80"}, check=True)
     os.close(theirs)
     table = os.read(ours, 100_000).decode().partition("report:")[0]
-    assert "Task-IL %" in table
+    assert "Task-IL" in table
     assert max(len(line) for line in table.splitlines() if "\x1b" not in line) <= 80
 
 

@@ -52,4 +52,4 @@ def cluster():
 @pytest.fixture
 def brief(monkeypatch):
     """Grids write no page: it is most of the time of so short a grid."""
-    monkeypatch.setattr("esacl.report.study.write_page", lambda _, out: out)
+    monkeypatch.setattr("esacl.report.page.write_page", lambda _, out: out)

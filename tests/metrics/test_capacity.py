@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from esacl.metrics.capacity import capacity, measured_capacity
 from esacl.metrics.cost import Flops, flops
 from esacl.nets.partition import overall_density
-from esacl.sparsity.masks import encode
+from esacl.sparsity.masks import coded_bits
 
 
 @given(st.dictionaries(st.integers(), st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1))
@@ -39,9 +39,9 @@ def test_measured_capacity_is_values_at_their_density_and_coded_masks_over_all_w
     mask = {"a": torch.rand(70, 20, generator=torch.Generator().manual_seed(0)) < 0.2, "b": torch.zeros(7).bool()}
     sizes = {name: entries.numel() for name, entries in mask.items()}
     density = sum(int(entries.sum()) for entries in mask.values()) / 1407
-    code = encode(torch.cat([entries.flatten() for entries in mask.values()]))
-    assert measured_capacity(density, sizes, [mask]) == pytest.approx(density + code.size / (32 * 1407))
-    assert measured_capacity(density, sizes, [mask, mask]) == pytest.approx(density + 2 * code.size / (32 * 1407))
+    code = coded_bits(torch.cat([entries.flatten() for entries in mask.values()]))
+    assert measured_capacity(density, sizes, [mask]) == pytest.approx(density + code / (32 * 1407))
+    assert measured_capacity(density, sizes, [mask, mask]) == pytest.approx(density + 2 * code / (32 * 1407))
     beside = {"norms.0.bias": torch.zeros(14), "owners": torch.zeros(5, dtype=torch.uint8)}
     assert measured_capacity(0.5, sizes, [], beside) == pytest.approx(0.5 + 14 / 1407)
     assert measured_capacity(1.0, sizes, []) == 1.0

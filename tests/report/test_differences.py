@@ -8,11 +8,11 @@ from rich.console import Console
 
 from esacl.cli import main
 from esacl.grid.study import read_study
-from esacl.report.differences import difference_sheet, differences
+from esacl.report.differences import difference_table, differences
 from esacl.report.formats import as_latex, as_markdown, as_rich
 from esacl.report.load import load_run
-from esacl.report.sheet import lines_of
-from esacl.report.study.page import render
+from esacl.report.page import render
+from esacl.report.rows import rows_of
 from tests.reference import seeds as naive
 from tests.report.fabricate import results, write_run
 from tests.report.fabricate_grid import write_grid
@@ -28,7 +28,7 @@ def write(folder, method, scores):
 
 
 def lines(folder):
-    return lines_of([load_run(path) for path in sorted(folder.iterdir())])
+    return rows_of([load_run(path) for path in sorted(folder.iterdir())])
 
 
 @pytest.fixture
@@ -39,40 +39,40 @@ def runs(tmp_path):
     return tmp_path / "runs"
 
 
-def task_il(sheet):
-    place = sheet.head.index("Task-IL (%)")
-    return {row[0].text: (row[place].text, row[place].bold) for row in sheet.rows}
+def task_il(table):
+    place = table.head.index("Task-IL (%)")
+    return {row[0].text: (row[place].text, row[place].bold) for row in table.rows}
 
 
 def test_only_what_the_interval_supports_is_marked(runs):
-    (sheet,) = differences(lines(runs), "er")
+    (table,) = differences(lines(runs), "er")
     mean, half = naive.interval([one - other for one, other in zip(CLEAR, BASE)])
-    found = task_il(sheet)
+    found = task_il(table)
     assert found["esacl-der++"] == (f"+{100 * mean:.1f}† ±{100 * half:.1f}", True)
     assert found["der++"][0].startswith("+0.6 ±")
     assert not found["der++"][1]
     assert "er" not in found
-    assert "difference from er" in sheet.title
-    assert "95% interval" in sheet.caption
-    assert "too few" not in sheet.caption
+    assert "difference from er" in table.title
+    assert "95% interval" in table.caption
+    assert "too few" not in table.caption
 
 
 def test_seeds_are_paired_and_those_without_a_partner_are_left_out(tmp_path):
     write(tmp_path, "er", BASE[:3])
     write(tmp_path, "esacl-der++", CLEAR)
-    (sheet,) = differences(lines(tmp_path), "er")
+    (table,) = differences(lines(tmp_path), "er")
     mean, half = naive.interval([one - other for one, other in zip(CLEAR[:3], BASE)])
-    assert task_il(sheet)["esacl-der++"][0].replace("†", "") == f"+{100 * mean:.1f} ±{100 * half:.1f}"
-    assert sheet.rows[0][1].text == "3"
-    assert "Fewer than 5 common seeds: too few to say that a claim holds." in sheet.caption
+    assert task_il(table)["esacl-der++"][0].replace("†", "") == f"+{100 * mean:.1f} ±{100 * half:.1f}"
+    assert table.rows[0][1].text == "3"
+    assert "Fewer than 5 common seeds: too few to say that a claim holds." in table.caption
 
 
 def test_with_one_common_seed_there_is_no_interval_and_that_is_said(tmp_path):
     write(tmp_path, "er", BASE[:1])
     write(tmp_path, "esacl-der++", CLEAR)
-    (sheet,) = differences(lines(tmp_path), "er")
-    assert task_il(sheet)["esacl-der++"] == ("+2.0", False)
-    assert "With one common seed there is no interval." in sheet.caption
+    (table,) = differences(lines(tmp_path), "er")
+    assert task_il(table)["esacl-der++"] == ("+2.0", False)
+    assert "With one common seed there is no interval." in table.caption
 
 
 def test_differences_fit_80_columns_and_every_format_has_them(runs):
@@ -112,10 +112,10 @@ def test_a_row_that_is_not_there_is_told_with_those_that_are(runs, capsys):
 
 
 def test_without_a_name_the_first_dense_row_is_compared_with(runs):
-    sheet = difference_sheet(lines(runs))
-    assert sheet is not None
-    assert sheet.title.endswith("difference from der++")
-    assert difference_sheet([line for line in lines(runs) if line.label.startswith("esacl")]) is None
+    table = difference_table(lines(runs))
+    assert table is not None
+    assert table.title.endswith("difference from der++")
+    assert difference_table([line for line in lines(runs) if line.label.startswith("esacl")]) is None
 
 
 GRID = """
@@ -126,7 +126,7 @@ streams = ["split-digits"]
 
 
 @pytest.mark.parametrize(("more", "name"), [("", "finetune"), ('against = "er"\n', "er")])
-def test_the_page_of_a_grid_compares_with_its_first_dense_row_or_the_recipe_s(tmp_path, more, name):
+def test_a_page_compares_with_the_first_dense_row_or_the_recipes(tmp_path, more, name):
     write_grid(tmp_path / "grid", more + GRID)
     page = render(read_study([tmp_path / "grid"]), tmp_path / "grid")
     assert f"difference from {name}</h2>" in page

@@ -6,11 +6,11 @@ from io import StringIO
 import pytest
 
 from esacl.report.formats import as_csv, as_latex, as_markdown, markdown_code
-from esacl.report.sheet import Entry, Sheet
+from esacl.report.table import Entry, Table
 
 
-def sheet(name):
-    return Sheet("title", ("row", "x"), ((Entry(name), Entry("1")),), "caption")
+def table(name):
+    return Table("title", ("row", "x"), ((Entry(name), Entry("1")),), "caption")
 
 
 @pytest.mark.parametrize("text", ['=HYPERLINK("x")', "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
@@ -21,13 +21,13 @@ def test_no_text_is_a_formula_and_numbers_stay_numbers(text):
 
 
 def test_no_html_reaches_markdown_and_no_link_either():
-    told = as_markdown([sheet("<img src=x onerror=alert(1)> & [a](javascript:b) `c`\n| d")])
+    told = as_markdown([table("<img src=x onerror=alert(1)> & [a](javascript:b) `c`\n| d")])
     assert "<img" not in told
     assert "&lt;img src=x onerror=alert(1)&gt; &amp; \\[a\\](javascript:b) \\`c\\` \\| d" in told
 
 
 def test_latex_takes_no_name_for_a_command_or_an_option():
-    told = as_latex([sheet("[1pt] *a\n\n\\input{x} <b>|")])
+    told = as_latex([table("[1pt] *a\n\n\\input{x} <b>|")])
     assert "{[}1pt{]} {*}a \\textbackslash{}input\\{x\\} \\textless{}b\\textgreater{}\\textbar{} & 1" in told
 
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from esacl.grid.study import read_study
 from esacl.grid.tables import figures, read_grid
 from esacl.methods import METHODS
-from esacl.report.study.ablations import KINDS, ablations
-from esacl.report.study.families import DENSE, ESACL, OWN, REPLAY, SPARCL, family_of
-from esacl.report.study.labels import nearest_edge, place, side_by_side, spread_out
-from esacl.report.study.measures import COSTS, courses, dots
-from esacl.report.study.plots import themes
-from esacl.report.study.sweeps import SWEEPS, series
+from esacl.report.ablations import KINDS, ablations
+from esacl.report.figures.cost_plot import COSTS, dots
+from esacl.report.figures.families import DENSE, ESACL, OWN, REPLAY, SPARCL, family_of
+from esacl.report.figures.labels import nearest_edge, place, side_by_side, spread_out
+from esacl.report.figures.over_tasks_plot import forgetting_courses
+from esacl.report.figures.themes import themes
+from esacl.report.sweeps import SWEEPS, series
 from tests.report.fabricate_grid import MOVED, write_grid
 
 COLUMNS = {"capacity": "capacity", "flops": "flops_executed", "time": "seconds_train"}
@@ -34,7 +35,7 @@ def moved(tmp_path_factory):
     """A grid that moves sparsity, rho and keep, and leaves parts out."""
     folder = tmp_path_factory.mktemp("moved") / "grid"
     write_grid(folder, MOVED)
-    return read_study([folder]).lines
+    return read_study([folder]).rows
 
 
 def near(found, values):
@@ -46,7 +47,7 @@ def near(found, values):
 @pytest.mark.parametrize("cost", COSTS, ids=lambda cost: cost.slug)
 def test_a_point_is_the_mean_of_its_runs_with_their_standard_deviation(every, setting, cost):
     study, rows = every
-    found = {dot.line.records[0].method: dot for dot in dots(study.lines, setting, cost)}
+    found = {dot.row.records[0].method: dot for dot in dots(study.rows, setting, cost)}
     for method in METHODS:
         mine = [row for row in rows if row["row"] == method]
         assert len(mine) == (1 if method == "esacl-co2l" else 3)
@@ -59,20 +60,20 @@ def test_a_point_is_the_mean_of_its_runs_with_their_standard_deviation(every, se
 
 @pytest.mark.parametrize("setting", ["task_il", "class_il"])
 def test_forgetting_over_tasks_ends_at_the_forgetting_of_the_runs(every, setting):
-    found = courses(every[0].lines, setting)
-    methods = {course.line.records[0].method for course in found}
+    found = forgetting_courses(every[0].rows, setting)
+    methods = {course.row.records[0].method for course in found}
     assert "mtl" not in methods
     assert ("wsn" in methods) == (setting == "task_il")
     for course in found:
-        records = course.line.records
+        records = course.row.records
         near(course.stages[-1], [record.forgetting.of(setting) for record in records])
         first = [record.matrix[setting] for record in records]
         near(course.stages[0], [rows[0][0] - rows[1][0] for rows in first])
         assert len(course.stages) == records[0].tasks - 1
 
 
-def test_families_have_a_marker_and_a_colour_each_and_every_method_is_in_one(every):
-    families = {line.records[0].method: family_of(line.records[0]) for line in every[0].lines}
+def test_every_method_is_in_a_family_with_its_own_marker_and_colour(every):
+    families = {line.records[0].method: family_of(line) for line in every[0].rows}
     assert families.keys() == METHODS.keys()
     kinds = set(families.values())
     assert len({family.marker for family in kinds}) == len({family.ink for family in kinds}) == len(kinds) == 6
@@ -106,16 +107,16 @@ def test_all_the_data_is_the_end_of_every_series_that_keeps_less_of_it(moved):
 def test_data_that_are_left_out_of_batches_and_of_tasks_are_in_one_plot(moved):
     (theme,) = [theme for theme in themes(moved) if theme.title == "Sweep: share of the data that is left out"]
     for chart in theme.charts:
-        assert len(chart.signs) == 4
-        assert [sign.name for sign in chart.signs][-1] == "sparcl-er"
-        told = {spot.text for spot in chart.spots if spot.line.records[0].method == "sparcl-er"}
+        assert len(chart.legend) == 4
+        assert [key.name for key in chart.legend][-1] == "sparcl-er"
+        told = {spot.text for spot in chart.spots if spot.row.records[0].method == "sparcl-er"}
         assert {text.rpartition(" ")[2] for text in told} == {"0", "0.3", "0.6"}
 
 
-def test_ablations_are_known_by_their_settings_whatever_the_rows_are_called(moved):
+def test_ablations_are_known_by_their_settings_not_by_names_of_rows(moved):
     pruning, selection = (ablations(moved, kind) for kind in KINDS)
     assert [one.whole.label for one in pruning] == ["whole, sparsity 0.8"]
-    assert [(variant.without, variant.line.label) for variant in pruning[0].variants] == [
+    assert [(variant.without, variant.row.label) for variant in pruning[0].variants] == [
         ("SA", "dull"),
         ("SP", "spherical"),
     ]
@@ -126,7 +127,7 @@ def test_ablations_are_known_by_their_settings_whatever_the_rows_are_called(move
 
 
 def test_a_grid_that_moves_nothing_has_no_sweep_and_no_ablation(every):
-    lines = every[0].lines
+    lines = every[0].rows
     assert not any(series(lines, sweep) for sweep in SWEEPS)
     assert not any(ablations(lines, kind) for kind in KINDS)
 

@@ -8,14 +8,16 @@ from statistics import fmean, stdev
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
 from esacl.cli import main
 from esacl.grid.study import read_study
 from esacl.grid.tables import RECIPE
+from esacl.report.page import render
 from esacl.report.record import SETTING_NAMES
-from esacl.report.study.page import render
 from tests.report.browser import DARK, look_at, needs_browser
 from tests.report.conftest import REASON
+from tests.report.fabricate import write_runs
 from tests.report.fabricate_grid import EVERY_METHOD, MOVED, write_grid
 from tests.report.test_html import Page
 
@@ -63,7 +65,7 @@ def test_an_unfinished_grid_says_how_far_it_is_and_why_runs_failed(page):
 
 def test_points_say_the_mean_and_spread_of_their_runs(page, every_method):
     told = marks(page)
-    for line in read_study([every_method]).lines:
+    for line in read_study([every_method]).rows:
         for setting in SETTING_NAMES:
             values = [record.accuracy.of(setting) for record in line.records]
             if None not in values and len(values) > 1:
@@ -137,7 +139,7 @@ def test_runs_whose_plan_is_lost_are_shown_and_that_is_said(tmp_path):
     (tmp_path / "grid" / RECIPE).unlink()
     study = read_study([tmp_path / "grid"])
     assert (study.finished, study.wanted) == (4, 4)
-    assert [len(line.records) for line in study.lines] == [3, 1]
+    assert [len(line.records) for line in study.rows] == [3, 1]
     assert "hold no grid.json" in study.about
 
 
@@ -161,10 +163,17 @@ def test_a_damaged_or_foreign_folder_is_one_line(tmp_path, capsys, name, text, t
     assert not (tmp_path / "here" / "report.html").exists()
 
 
-def test_figures_are_for_grids(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main(["report", str(tmp_path / "none"), "--figures", str(tmp_path)])
-    assert "is for grids" in capsys.readouterr().err
+@pytest.mark.parametrize(("seeds", "plot"), [(1, "matrix-task-il"), (2, "final-class-il")])
+def test_figures_are_written_for_a_run_and_for_several(tmp_path, capsys, monkeypatch, seeds, plot):
+    monkeypatch.setattr(Figure, "savefig", lambda _, buffer, **__: buffer.write(b"<svg/>"))
+    monkeypatch.setattr("esacl.report.page.render", lambda *_: "")
+    runs = [str(run) for run in write_runs(tmp_path, ["er"], seeds, tasks=2)]
+    with pytest.raises(SystemExit) as ended:
+        main(["report", *runs, "--figures", str(tmp_path / "figures"), "-o", str(tmp_path / "page.html")])
+    assert not ended.value.code
+    written = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {f"{plot}.svg", f"{plot}.png"} <= written
+    assert f"{len(written)} files" in capsys.readouterr().out
 
 
 PROBE = """
@@ -196,7 +205,7 @@ PROBE = """
 
 
 @needs_browser
-def test_in_a_browser_points_answer_to_pointer_and_keys_and_the_page_fits_by_day_and_night(page, tmp_path):
+def test_points_answer_to_pointer_and_keys_by_day_and_night(page, tmp_path):
     day = look_at(page, tmp_path, PROBE, 360)
     assert day["before"]
     assert day["after"]
@@ -215,7 +224,7 @@ def test_in_a_browser_points_answer_to_pointer_and_keys_and_the_page_fits_by_day
 
 
 @needs_browser
-def test_a_page_with_sweeps_and_ablations_fits_a_phone_and_its_points_answer(tmp_path):
+def test_a_page_with_sweeps_and_ablations_fits_a_phone_and_answers(tmp_path):
     write_grid(tmp_path / "moved", MOVED)
     seen = look_at(render(read_study([tmp_path / "moved"]), tmp_path), tmp_path, PROBE, 360)
     assert seen["label"] in seen["told"]

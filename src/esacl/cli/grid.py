@@ -59,8 +59,8 @@ def grid_command(
     from esacl.grid.study import PAGE, study_of
     from esacl.grid.tables import FILES, write_recipe, write_tables
     from esacl.report.formats import as_rich
-    from esacl.report.sheet import sheets
-    from esacl.report.study import write_page
+    from esacl.report.page import write_page
+    from esacl.report.table import tables
 
     count = workers(jobs, scheduler)
     if tflops is not None and (not dry_run or tflops <= 0):
@@ -95,7 +95,7 @@ def grid_command(
             failed = train_cells(left, min(count, len(left)), scheduler, insecure, again)
         lines = write_tables(wanted, cells, place, command_again("grid", recipe, {}))
         page = write_page(study_of(wanted, cells, lines), place / PAGE)
-    TEXT.print(as_rich(sheets(lines, everything=False)))
+    TEXT.print(as_rich(tables(lines, everything=False)))
     TEXT.print(f"written: {place / 'table.md'}, figures.csv", markup=False, soft_wrap=True)
     TEXT.print(f"report: {page.resolve()}", markup=False, soft_wrap=True)
     if failed:

@@ -1,6 +1,5 @@
 """`esacl report`: one page about a run, several runs, or a grid."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,6 @@ from cyclopts import Parameter
 
 from esacl.cli.consoles import TEXT
 from esacl.cli.flags import OUTPUT, described
-from esacl.errors import ConfigError
 
 
 def report_command(
@@ -23,39 +21,27 @@ def report_command(
             name=["--out", "-o"],
         ),
     ] = None,
-    figures: Annotated[
-        Path | None, described("folder for the plots of a grid as SVG and PNG, for papers", OUTPUT)
-    ] = None,
+    figures: Annotated[Path | None, described("folder for the plots as SVG and PNG, for papers", OUTPUT)] = None,
 ) -> None:
     """Write one self-contained page about a run, about several side by side, or about a grid.
 
-    The page of a grid has its table beside the paper's numbers, accuracy over capacity, FLOPs and time, forgetting over
-    tasks, and sweeps and ablations where the grid has them. It also shows grids that are not finished.
+    A page of several has their table, beside the paper's numbers on its streams, accuracy over capacity, FLOPs, time
+    and tasks, forgetting, and sweeps and ablations where there are any. It also shows grids that are not finished.
     """
-    from esacl.grid.study import PAGE, is_study
-    from esacl.report import load_run, summary_table, write_report
-
-    target = out or (directories[0] / PAGE if len(directories) == 1 else Path(PAGE))
-    if any(is_study(directory) for directory in directories):
-        written = _study(directories, target, figures)
-    elif figures is not None:
-        raise ConfigError(f"--figures {str(figures)!r} is for grids. Give the folder of a grid, or leave it out.")
-    else:
-        TEXT.print(summary_table([load_run(directory) for directory in directories]))
-        written = write_report(directories, target)
-    TEXT.print(f"report: {written.resolve()}", markup=False, soft_wrap=True)
-
-
-def _study(directories: Sequence[Path], target: Path, figures: Path | None) -> Path:
-    from esacl.grid.study import read_study
+    from esacl.grid.study import PAGE, read_study
     from esacl.report.formats import as_rich
-    from esacl.report.sheet import sheets
-    from esacl.report.study import save_figures, write_page
+    from esacl.report.page import write_page
+    from esacl.report.table import run_tables, tables
 
     study = read_study(directories)
-    TEXT.print(as_rich(sheets(study.lines, everything=False)))
-    TEXT.print(f"{study.finished} of {study.wanted} runs finished, {len(study.failures)} failed.")
+    TEXT.print(as_rich(run_tables(study.rows) if study.whole else tables(study.rows, everything=False)))
+    if not study.whole:
+        TEXT.print(f"{study.finished} of {study.wanted} runs finished, {len(study.failures)} failed.")
     if figures is not None:
-        count = len(save_figures(study.lines, figures))
-        TEXT.print(f"figures: {count} files in {figures.resolve()}", markup=False, soft_wrap=True)
-    return write_page(study, target)
+        from esacl.report.figures.themes import save_figures, save_run_figures
+
+        one = study.whole and study.finished == 1
+        saved = save_run_figures(study.rows[0].records[0], figures) if one else save_figures(study.rows, figures)
+        TEXT.print(f"figures: {len(saved)} files in {figures.resolve()}", markup=False, soft_wrap=True)
+    written = write_page(study, out or (directories[0] / PAGE if len(directories) == 1 else Path(PAGE)))
+    TEXT.print(f"report: {written.resolve()}", markup=False, soft_wrap=True)

@@ -14,7 +14,8 @@ from esacl.cli.flags import OUTPUT, described
 from esacl.files import check_place, write_atomic
 
 if TYPE_CHECKING:
-    from esacl.report.sheet import Line, Sheet
+    from esacl.report.rows import Row
+    from esacl.report.table import Table
 
 WIDTH = 200  # of a table for a terminal that goes into a file
 
@@ -40,23 +41,23 @@ def table_command(
     from esacl.grid.tables import found_lines
     from esacl.report.differences import difference_numbers
     from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
-    from esacl.report.sheet import numbers
+    from esacl.report.table import numbers
 
     if out is not None:
         check_place(out, "table")
     lines = found_lines(directories)
     if format == "rich" and out is None:
-        TEXT.print(as_rich(_sheets(lines, paper, against, everything=False)))
+        TEXT.print(as_rich(_tables(lines, paper, against, everything=False)))
         return
     if format == "csv":
         beside = difference_numbers(lines, against) if against is not None else ([] for _ in range(len(lines) + 1))
         text = as_csv([*one, *more] for one, more in zip(numbers(lines, paper), beside))
     elif format == "rich":
         drawn = StringIO()
-        Console(file=drawn, width=WIDTH).print(as_rich(_sheets(lines, paper, against, everything=False)))
+        Console(file=drawn, width=WIDTH).print(as_rich(_tables(lines, paper, against, everything=False)))
         text = drawn.getvalue()
     else:
-        text = (as_markdown if format == "markdown" else as_latex)(_sheets(lines, paper, against))
+        text = (as_markdown if format == "markdown" else as_latex)(_tables(lines, paper, against))
     if out is None:
         print(text, end="")
         return
@@ -64,9 +65,9 @@ def table_command(
     TEXT.print(f"table: {out.resolve()}", markup=False, soft_wrap=True)
 
 
-def _sheets(lines: list[Line], paper: bool, against: str | None, everything: bool = True) -> list[Sheet]:
+def _tables(lines: list[Row], paper: bool, against: str | None, everything: bool = True) -> list[Table]:
     """The tables, then the differences from the row that was chosen."""
     from esacl.report.differences import differences
-    from esacl.report.sheet import sheets
+    from esacl.report.table import tables
 
-    return sheets(lines, paper, everything) + ([] if against is None else differences(lines, against))
+    return tables(lines, paper, everything) + ([] if against is None else differences(lines, against))

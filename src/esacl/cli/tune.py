@@ -77,7 +77,7 @@ def tune_command(
     from esacl.grid.plan import lay_out, missing
     from esacl.grid.tables import write_recipe
     from esacl.grid.tuning import read_tuning
-    from esacl.grid.tuning_tables import FILES, as_json, summary, trial_sheets, write_tuning
+    from esacl.grid.tuning_tables import FILES, as_json, summary, trial_tables, write_tuning
     from esacl.report.formats import as_rich
 
     count = workers(jobs, scheduler)
@@ -112,7 +112,7 @@ def tune_command(
     if json:
         print(as_json(tuning, choices, score), end="")
     else:
-        TEXT.print(as_rich([*trial_sheets(choices), summary(choices)]))
+        TEXT.print(as_rich([*trial_tables(choices), summary(choices)]))
     _tell_files(choices, place, STATUS if json else TEXT)
     _tell_failures(choices, failed)
 

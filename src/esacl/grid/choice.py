@@ -10,9 +10,8 @@ from esacl.grid.plan import Cell
 from esacl.grid.points import Point
 from esacl.grid.tables import grid_lines
 from esacl.grid.tuning import TunedRow, Tuning
-from esacl.report.groups import Spread, spread
 from esacl.report.record import RunRecord
-from esacl.report.sheet import Line
+from esacl.report.rows import Row, Spread, spread
 
 NEAR = 0.01
 """Trials that are no further than this below the best are as good as it."""
@@ -24,7 +23,7 @@ class Trial:
 
     point: Point
     settings: Mapping[str, Any]
-    line: Line
+    line: Row
     score: Spread | None  # None where a seed failed: such a trial is worse than any other
 
     @property
@@ -66,7 +65,7 @@ def choose(tuning: Tuning, cells: Sequence[Cell], score: Scenario) -> list[Choic
     return [_choice(row, [_trial(row, point, next(lines), score) for point in row.trials]) for row in tuning.rows]
 
 
-def _trial(row: TunedRow, point: Point, line: Line, score: Scenario) -> Trial:
+def _trial(row: TunedRow, point: Point, line: Row, score: Scenario) -> Trial:
     complete = len(line.records) == line.wanted
     found = spread([score_of(record, score) for record in line.records]) if complete else None
     return Trial(point, row.settings(point), line, found)

@@ -6,8 +6,8 @@ from pathlib import Path
 from esacl.grid.plan import Cell, failures, stops
 from esacl.grid.recipe import Recipe
 from esacl.grid.tables import RECIPE, found_lines, grid_lines, read_grid
-from esacl.report.sheet import Line
-from esacl.report.study import Study
+from esacl.report.page import Study, study_of_runs
+from esacl.report.rows import Row
 
 PAGE = "report.html"
 """The page of a grid, in its folder."""
@@ -18,7 +18,7 @@ def is_study(place: Path) -> bool:
     return (place / RECIPE).is_file() or (place.is_dir() and not (place / "config.toml").is_file())
 
 
-def study_of(recipe: Recipe, cells: Sequence[Cell], lines: Sequence[Line]) -> Study:
+def study_of(recipe: Recipe, cells: Sequence[Cell], lines: Sequence[Row]) -> Study:
     """What there is of a grid."""
     finished = sum(len(line.records) for line in lines)
     told = failures(cells), stops(cells)
@@ -26,7 +26,9 @@ def study_of(recipe: Recipe, cells: Sequence[Cell], lines: Sequence[Line]) -> St
 
 
 def read_study(places: Sequence[Path]) -> Study:
-    """What folders hold: a grid, or several grids and runs together."""
+    """What folders hold: a grid, runs, or several of both together."""
+    if not any(map(is_study, places)):
+        return study_of_runs(places)
     if len(places) == 1 and (places[0] / RECIPE).is_file():
         recipe, cells = read_grid(places[0])
         return study_of(recipe, cells, grid_lines(cells))

@@ -12,10 +12,11 @@ from esacl.grid.plan import Cell, failures, lay_out, stops
 from esacl.grid.points import Point
 from esacl.grid.recipe import Recipe
 from esacl.report import load_run
-from esacl.report.columns import NUMBERS
-from esacl.report.differences import difference_sheet
+from esacl.report.differences import difference_table
 from esacl.report.formats import as_csv, as_markdown, markdown_code, markdown_text, without_html
-from esacl.report.sheet import Line, every_seed, lines_of, sheets, tables_of
+from esacl.report.metrics import METRICS
+from esacl.report.rows import Row, rows_of, tables_of
+from esacl.report.table import seed_tables, tables
 from esacl.streams import absolute
 
 RECIPE = "grid.json"
@@ -57,23 +58,23 @@ def read_grid(out: Path) -> tuple[Recipe, list[Cell]]:
     return recipe, lay_out(recipe, out)
 
 
-def grid_lines(cells: Sequence[Cell]) -> list[Line]:
+def grid_lines(cells: Sequence[Cell]) -> list[Row]:
     """A line for each point, over its finished runs."""
     points = {id(cell.point): cell.point for cell in cells}
     return [_line(point, [cell for cell in cells if cell.point is point]) for point in points.values()]
 
 
-def _line(point: Point, cells: Sequence[Cell]) -> Line:
+def _line(point: Point, cells: Sequence[Cell]) -> Row:
     records = tuple(load_run(cell.path) for cell in cells if cell.state() == "finished")
     config = point.config(cells[0].seed)
     stream = records[0].stream if records else absolute(config.stream).name
     stopped = sum(cell.state() == "stopped" for cell in cells)
-    return Line(point.name, records, len(cells), stream, config.train.split, stopped)
+    return Row(point.name, records, len(cells), stream, config.train.split, stopped)
 
 
-def found_lines(places: Sequence[Path]) -> list[Line]:
+def found_lines(places: Sequence[Path]) -> list[Row]:
     """The lines of grids, run directories, and folders that hold some."""
-    lines: list[Line] = []
+    lines: list[Row] = []
     alone: list[Path] = []
     for place in places:
         if (place / RECIPE).is_file():
@@ -88,30 +89,30 @@ def found_lines(places: Sequence[Path]) -> list[Line]:
                     f"train one: `esacl run --out {quote(str(place))}`."
                 )
             alone += runs
-    return lines + lines_of([load_run(path) for path in alone])
+    return lines + rows_of([load_run(path) for path in alone])
 
 
 def figures(cells: Sequence[Cell]) -> str:
     """One line for each finished run, as CSV."""
     axes = list(dict.fromkeys(axis for cell in cells for axis in cell.point.axes))
-    rows: list[list[object]] = [["row", *axes, "seed", *NUMBERS]]
+    rows: list[list[object]] = [["row", *axes, "seed", *METRICS]]
     for cell in cells:
         if cell.state() == "finished":
             run = load_run(cell.path)
             place = [cell.point.row, *(cell.point.axes.get(axis) for axis in axes)]
-            rows.append([*place, cell.seed, *(of(run) for of in NUMBERS.values())])
+            rows.append([*place, cell.seed, *(metric.of(run) for metric in METRICS.values())])
     return as_csv(rows)
 
 
-def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str) -> list[Line]:
+def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str) -> list[Row]:
     """Write table.md and figures.csv into the folder of a grid; returns what they show."""
     lines = grid_lines(cells)
     parts = page_head(recipe.title, recipe.about)
-    parts.append(as_markdown(sheets(lines)).strip())
-    compared = [difference_sheet(members, recipe.against) for members in tables_of(lines)]
-    if found := [sheet for sheet in compared if sheet is not None]:
+    parts.append(as_markdown(tables(lines)).strip())
+    compared = [difference_table(members, recipe.against) for members in tables_of(lines)]
+    if found := [table for table in compared if table is not None]:
         parts.append(f"## Differences\n\n{as_markdown(found).strip()}")
-    parts.append(f"## Every seed\n\n{as_markdown(every_seed(lines)).strip()}")
+    parts.append(f"## Every seed\n\n{as_markdown(seed_tables(lines)).strip()}")
     parts += [failed_section(cells), stopped_section(cells), measured_with(command, lines)]
     write_atomic(out / "table.md", as_page(parts))
     write_atomic(out / "figures.csv", figures(cells))
@@ -130,7 +131,7 @@ def stopped_section(cells: Sequence[Cell]) -> str:
     return "\n".join(["## Stopped\n", *told]) if told else ""
 
 
-def measured_with(command: str, lines: Sequence[Line]) -> str:
+def measured_with(command: str, lines: Sequence[Row]) -> str:
     """What gave the figures."""
     records = [record for line in lines for record in line.records]
     versions = sorted({f"{name} {record.versions[name]}" for record in records for name in record.versions})

@@ -14,11 +14,11 @@ from esacl.grid.tables import RECIPE as GRID
 from esacl.grid.tables import as_page, failed_section, measured_with, page_head
 from esacl.grid.tuning import Tuning
 from esacl.report.formats import as_markdown, markdown_code
-from esacl.report.groups import Spread, spread
 from esacl.report.record import SETTINGS, RunRecord
+from esacl.report.rows import Spread, spread
 from esacl.report.scale import scale_words
-from esacl.report.sheet import Entry, Sheet
-from esacl.report.units import DASH, scale_for
+from esacl.report.table import Entry, Table
+from esacl.report.units import DASH, PERCENT
 from esacl.streams.choose import held_out
 
 RECIPE = "chosen.toml"
@@ -33,7 +33,6 @@ WORDS: Mapping[Scenario, str] = {
     "class-il": "Class-IL",
 }
 _HEAD = ("seeds", "Task-IL (%)", "Class-IL (%)", "Score (%)")
-_PERCENT = scale_for("share", [])
 
 
 def write_tuning(
@@ -43,7 +42,7 @@ def write_tuning(
     told = how(tuning, score)
     lines = [trial.line for choice in choices for trial in choice.trials]
     parts = [*page_head(tuning.recipe.title, tuning.recipe.about), told, as_markdown([summary(choices)]).strip()]
-    parts += ["## Every trial", as_markdown(trial_sheets(choices)).strip()]
+    parts += ["## Every trial", as_markdown(trial_tables(choices)).strip()]
     parts += [failed_section(cells), measured_with(command, lines)]
     write_atomic(out / PAGE, as_page(parts))
     write_atomic(out / DOCUMENT, as_json(tuning, choices, score))
@@ -64,7 +63,7 @@ def how(tuning: Tuning, score: Scenario) -> str:
     )
 
 
-def summary(choices: Sequence[Choice]) -> Sheet:
+def summary(choices: Sequence[Choice]) -> Table:
     """The best trial of every row, and how clear the choice was."""
     rows = []
     for choice in choices:
@@ -74,26 +73,26 @@ def summary(choices: Sequence[Choice]) -> Sheet:
         near, end = f"{choice.near} of {len(choice.trials)}", "yes" if choice.ends else "no"
         rows.append((Entry(f"{choice.row.name}: {choice.best.label}"), *_figures(choice.best), Entry(near), Entry(end)))
     head = ("chosen", *_HEAD, "within 1 point", "at an end")
-    return Sheet("Chosen on the validation split", head, tuple(rows), _caption(choices))
+    return Table("Chosen on the validation split", head, tuple(rows), _caption(choices))
 
 
-def trial_sheets(choices: Sequence[Choice]) -> list[Sheet]:
+def trial_tables(choices: Sequence[Choice]) -> list[Table]:
     """Every trial of every row."""
     return [_trials(choice) for choice in choices]
 
 
-def _trials(choice: Choice) -> Sheet:
+def _trials(choice: Choice) -> Table:
     rows = []
     for trial in choice.trials:
         best = trial is choice.best
         entries = (Entry(trial.label), *_figures(trial), Entry("yes" if best else ""))
         rows.append(tuple(Entry(entry.text, best) for entry in entries))
-    return Sheet(choice.row.name, ("trial", *_HEAD, "chosen"), tuple(rows), clearness(choice))
+    return Table(choice.row.name, ("trial", *_HEAD, "chosen"), tuple(rows), clearness(choice))
 
 
 def _figures(trial: Trial) -> list[Entry]:
     """Mean ± sample standard deviation over the seeds that finished; the score is that of a whole trial."""
-    found = [_PERCENT(each.mean, each.std) if each else DASH for each in (*_accuracy(trial), trial.score)]
+    found = [PERCENT(each.mean, each.std) if each else DASH for each in (*_accuracy(trial), trial.score)]
     return [Entry(trial.line.seeds), *map(Entry, found)]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from esacl.sparsity.masks import encode
+from esacl.sparsity.masks import coded_bits
 from esacl.types import Params
 
 MASK_COMPRESSION = 0.75  # γ: share of a mask's bits that coding saves, as the paper assumes
@@ -35,6 +35,6 @@ def measured_capacity(
     0.5
     """
     weights = sum(sizes.values())
-    coded = sum(encode(torch.cat([mask[name].flatten() for name in sizes])).size for mask in masks)
+    coded = sum(coded_bits(torch.cat([mask[name].flatten() for name in sizes])) for mask in masks)
     numbers = sum(BITS * value.numel() for value in (beside or {}).values() if value.is_floating_point())
     return density + (coded + numbers) / (BITS * weights) if weights else 1.0

@@ -1,4 +1,4 @@
-"""Sheets as people and programs take them: for a terminal, as Markdown, as LaTeX; numbers as CSV."""
+"""Tables as people and programs take them: for a terminal, as Markdown, as LaTeX; numbers as CSV."""
 
 import csv
 import re
@@ -8,10 +8,12 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from esacl.report.sheet import Entry, Sheet
+from esacl.report.record import RunRecord
+from esacl.report.rows import rows_of
+from esacl.report.table import Entry, Table, run_tables
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _MARKUP = "\\`*[]|"
@@ -37,25 +39,30 @@ _LATEX = {
 }
 
 
-def as_rich(sheets: Sequence[Sheet]) -> RenderableType:
+def as_rich(tables: Sequence[Table]) -> RenderableType:
     """Tables for a terminal."""
-    return Group(*(part for sheet in sheets for part in (_Pieces(sheet), Text(sheet.caption, style="dim"))))
+    return Group(*map(_Fitted, tables))
 
 
-def as_markdown(sheets: Sequence[Sheet]) -> str:
+def summary_table(records: Sequence[RunRecord]) -> RenderableType:
+    """Every run, then mean ± sample standard deviation where the same settings have several seeds, for a terminal."""
+    return as_rich(run_tables(rows_of(records)))
+
+
+def as_markdown(tables: Sequence[Table]) -> str:
     """Tables whose columns are aligned in the file too."""
     return (
         "\n\n".join(
-            f"**{markdown_text(sheet.title)}**\n\n{_markdown(sheet)}\n\n{markdown_text(sheet.caption)}"
-            for sheet in sheets
+            f"**{markdown_text(table.title)}**\n\n{_markdown(table)}\n\n{markdown_text(table.caption)}"
+            for table in tables
         )
         + "\n"
     )
 
 
-def as_latex(sheets: Sequence[Sheet]) -> str:
+def as_latex(tables: Sequence[Table]) -> str:
     """Tables for a paper, with the rules of booktabs."""
-    return "\n".join(map(_latex, sheets))
+    return "\n".join(map(_latex, tables))
 
 
 def as_csv(lines: Iterable[Sequence[Any]]) -> str:
@@ -99,54 +106,63 @@ def without_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-class _Pieces:
-    """A sheet for a terminal: in several tables below each other where one would be too wide."""
+class _Fitted:
+    """A table for a terminal: where it is too wide, in several below each other, or without what comes last."""
 
-    def __init__(self, sheet: Sheet) -> None:
-        self._sheet = sheet
+    def __init__(self, table: Table) -> None:
+        self._shown = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """As many columns side by side as fit; each piece says what its rows are."""
-        names = [row[0].text for row in self._sheet.rows]
-        first = min(max(map(len, [self._sheet.head[0], *names])), max(LEAST, options.max_width // 3))
+        table = self._shown
+        names = [row[0].text for row in table.rows]
+        first = min(max(map(len, [table.head[0], *names])), max(LEAST, options.max_width // 3))
         pieces: list[list[int]] = []
         room = 0
-        for column in range(1, len(self._sheet.head)):
+        for column in table.first or range(1, len(table.head)):
             width = self._width(column) + BETWEEN
             if not pieces or width > room:
+                if pieces and table.first:
+                    break
                 pieces.append([])
                 room = options.max_width - first - EDGES
             pieces[-1].append(column)
             room -= width
         for piece in pieces:
-            yield self._table(piece, first, title=self._sheet.title if piece is pieces[0] else None)
+            yield self._piece(sorted(piece), first, title=table.title if piece is pieces[0] else None)
+        if table.caption:
+            yield Text(table.caption, style="dim")
 
     def _width(self, column: int) -> int:
-        return max(map(len, [*_heading(self._sheet.head[column]), *(row[column].text for row in self._sheet.rows)]))
+        return max(map(len, [*_heading(self._shown.head[column]), *(row[column].text for row in self._shown.rows)]))
 
-    def _table(self, piece: Sequence[int], first: int, title: str | None) -> Table:
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column(Text(self._sheet.head[0]), overflow="fold", max_width=first)
-        for column in piece:
-            heading = Text("\n".join(_heading(self._sheet.head[column])))
+    def _piece(self, columns: Sequence[int], first: int, title: str | None) -> RichTable:
+        table = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column(Text(self._shown.head[0]), overflow="fold", max_width=first)
+        for column in columns:
+            heading = Text("\n".join(_heading(self._shown.head[column])))
             table.add_column(heading, justify="right", no_wrap=True)
-        for row in self._sheet.rows:
-            cells = [Text(row[n].text, style="bold" if row[n].bold else "") for n in piece]
-            table.add_row(Text(row[0].text), *cells)
+        for row in self._shown.rows:
+            table.add_row(*(Text(row[n].text, style="bold" if row[n].bold else "") for n in (0, *columns)))
         return table
 
 
 def _heading(text: str) -> list[str]:
-    """A heading in one line, or in two where it has more than a name and a unit."""
-    return [text] if text.count(" ") < 2 else text.split(" ", 1)
+    """A heading in lines: its first word, the others, and its unit.
+
+    >>> _heading("Task-IL in the paper (%)"), _heading("seeds")
+    (['Task-IL', 'in the paper', '(%)'], ['seeds'])
+    """
+    name, bracket, unit = text.rpartition(" (")
+    return [*name.split(" ", 1), f"({unit}"] if bracket else text.split(" ", 1)
 
 
-def _markdown(sheet: Sheet) -> str:
-    def written(entry: Entry) -> str:
-        text = markdown_text(entry.text)
-        return f"**{text}**" if entry.bold else text
+def _markdown(table: Table) -> str:
+    def written(cell: Entry) -> str:
+        text = markdown_text(cell.text)
+        return f"**{text}**" if cell.bold else text
 
-    cells = [[written(Entry(name)) for name in sheet.head], *([written(entry) for entry in row] for row in sheet.rows)]
+    cells = [[written(Entry(name)) for name in table.head], *([written(cell) for cell in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = [
@@ -155,26 +171,24 @@ def _markdown(sheet: Sheet) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (lines[0], rule, *lines[1:]))
 
 
-def _latex(sheet: Sheet) -> str:
-    def written(entry: Entry) -> str:
-        text = "".join(_LATEX.get(char, char) for char in " ".join(entry.text.split()))
-        return f"\\textbf{{{text}}}" if entry.bold else text
+def _latex(table: Table) -> str:
+    def written(cell: Entry) -> str:
+        text = "".join(_LATEX.get(char, char) for char in " ".join(cell.text.split()))
+        return f"\\textbf{{{text}}}" if cell.bold else text
 
-    head = [written(Entry(name)) for name in sheet.head]
-    rows = [[written(entry) for entry in row] for row in sheet.rows]
-    body = [f"{' & '.join(row)} \\\\" for row in (head, *rows)]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{written(Entry(f'{sheet.title}. {sheet.caption}'))}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-            r"\toprule",
-            body[0],
-            r"\midrule",
-            *body[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    head = [written(Entry(name)) for name in table.head]
+    rows = [[written(cell) for cell in row] for row in table.rows]
+    first, *body = (f"{' & '.join(row)} \\\\" for row in (head, *rows))
+    lines = "\n".join(body)
+    caption = written(Entry(f"{table.title}. {table.caption}"))
+    return rf"""\begin{{table}}
+\caption{{{caption}}}
+\begin{{tabular}}{{l{"r" * (len(head) - 1)}}}
+\toprule
+{first}
+\midrule
+{lines}
+\bottomrule
+\end{{tabular}}
+\end{{table}}
+"""

@@ -11,19 +11,19 @@ _FLOP = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP")
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Unit:
     """One unit for a whole column, so that its numbers can be compared at a glance.
 
-    >>> scale = scale_for("flops", [1.234e12, 2.5e11, None])
-    >>> scale.unit, scale(1.234e12), scale(2.5e11), scale(None), scale(1.234e12, 1e10)
+    >>> unit = unit_for("flops", [1.234e12, 2.5e11, None])
+    >>> unit.name, unit(1.234e12), unit(2.5e11), unit(None), unit(1.234e12, 1e10)
     ('TFLOP', '1.23', '0.25', '–', '1.23 ±0.01')
-    >>> scale_for("share", [0.97])(0.974, 0.0042)
+    >>> unit_for("share", [0.97])(0.974, 0.0042)
     '97.4 ±0.4'
-    >>> scale_for("bytes", [3e6])(2**20)
+    >>> unit_for("bytes", [3e6])(2**20)
     '1.00'
     """
 
-    unit: str
+    name: str
     size: float
     decimals: int
 
@@ -36,22 +36,25 @@ class Scale:
         return text.replace("-", "−") + (f" ±{std / self.size:.{self.decimals}f}" if std is not None else "")
 
 
-def scale_for(kind: Kind, values: Iterable[float | None]) -> Scale:
+PERCENT = Unit("%", 0.01, 1)
+
+
+def unit_for(kind: Kind, values: Iterable[float | None]) -> Unit:
     """The unit in which the largest of `values` is easy to read."""
     known = [value for value in values if value is not None and isfinite(value)]
     top = max(known, default=0.0)
     if kind == "share":
-        return Scale("%", 0.01, 1)
+        return PERCENT
     if kind == "seconds":
-        return Scale("s", 1, 1) if top < 600 else Scale("min", 60, 1) if top < 36_000 else Scale("h", 3600, 2)
+        return Unit("s", 1, 1) if top < 600 else Unit("min", 60, 1) if top < 36_000 else Unit("h", 3600, 2)
     if kind == "bytes":
-        return Scale("MiB", 2**20, 2)
+        return Unit("MiB", 2**20, 2)
     power = 0
     while top >= 1000 and power < len(_FLOP) - 1:
         top, power = top / 1000, power + 1
     size = 1000.0**power
     least = min((value / size for value in known if value > 0), default=1.0)
-    return Scale(_FLOP[power], size, min(4, max(2 if top < 100 else 1, 1 - floor(log10(least)))))
+    return Unit(_FLOP[power], size, min(4, max(2 if top < 100 else 1, 1 - floor(log10(least)))))
 
 
 def percent(fraction: float | None, *, signed: bool = False) -> str:

@@ -1,7 +1,6 @@
-"""Masks as they are kept: packed bits. And as small as they get: Huffman-coded over 7-bit symbols."""
+"""Masks as they are kept: packed bits. And how small they get: their size in a Huffman code over 7-bit symbols."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -46,46 +45,14 @@ def unpacked(state: State, like: Params) -> Params:
     return {name: unpack(state[name], mask.shape).to(mask.device) for name, mask in like.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Coded:
-    """A mask in a Huffman code: its bits, and for each symbol the length of its code word (0: does not occur)."""
+def coded_bits(mask: Tensor) -> int:
+    """Bits of a mask in a Huffman code of its own: its words, and a byte for the length of each symbol's word.
 
-    bits: NDArray[np.uint8]  # one 0 or 1 each
-    lengths: NDArray[np.uint8]
-
-    @property
-    def size(self) -> int:
-        """Bits of both."""
-        return len(self.bits) + 8 * len(self.lengths)
-
-
-def encode(mask: Tensor) -> Coded:
-    """A mask in a canonical Huffman code of its own."""
-    symbols = _symbols(mask)
-    lengths = code_lengths(np.bincount(symbols, minlength=SYMBOLS))
-    words = _words(lengths)
-    spans = lengths[symbols].astype(np.int64)
-    ends = spans.cumsum()
-    bits = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-    for back in range(int(lengths.max())):  # the last bit of every word, then the one before it, ...
-        long = spans > back
-        bits[ends[long] - 1 - back] = words[symbols[long]] >> np.uint64(back) & np.uint64(1)
-    return Coded(bits, lengths)
-
-
-def decode(coded: Coded, shape: Iterable[int]) -> Tensor:
-    """The mask of that shape that was encoded."""
-    size = torch.Size(shape)
-    words = _words(coded.lengths)
-    meant = {(int(coded.lengths[s]), int(words[s])): int(s) for s in np.flatnonzero(coded.lengths)}
-    symbols, length, word = [], 0, 0
-    for bit in coded.bits.tolist():
-        length, word = length + 1, word << 1 | bit
-        if (symbol := meant.get((length, word))) is not None:
-            symbols.append(symbol)
-            length = word = 0
-    eight = np.unpackbits(np.array(symbols, dtype=np.uint8)[:, None], axis=1)
-    return torch.from_numpy(eight[:, 8 - SYMBOL :].reshape(-1)[: size.numel()].astype(bool)).view(size)
+    >>> coded_bits(torch.zeros(70, dtype=torch.bool))
+    1034
+    """
+    counts = np.bincount(_symbols(mask), minlength=SYMBOLS)
+    return int(counts @ code_lengths(counts)) + 8 * SYMBOLS
 
 
 def code_lengths(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -105,17 +72,6 @@ def code_lengths(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
         lengths[one + other] += 1
         heappush(heap, (few + more, min(first, second), one + other))
     return lengths
-
-
-def _words(lengths: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The canonical code words of these lengths: ascending by length, then by symbol."""
-    words = np.zeros(len(lengths), dtype=np.uint64)
-    word, before = 0, 0
-    for symbol in sorted(np.flatnonzero(lengths), key=lambda symbol: (lengths[symbol], symbol)):
-        word <<= int(lengths[symbol]) - before
-        words[symbol], before = word, int(lengths[symbol])
-        word += 1
-    return words
 
 
 def _symbols(mask: Tensor) -> NDArray[np.int64]:

@@ -16,17 +16,21 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from esacl.report.figures.drawing import Mark
-
 WIDTH = 480  # pixels of a figure at its natural size: legible when a phone shows it at two thirds
+PHONE = 348  # pixels of a picture on a phone that is 390 wide: what needs more is scrolled there
 SERIES = 8  # colours of methods before they repeat
 SHADES = 11  # steps from the first task to the last
 
 _NAMES = ("--fg", "--muted", "--grid", "--card", "--heat", "--on-heat")
 _VARIABLES = (*_NAMES, *(f"--c{i}" for i in range(SERIES)), *(f"--t{i}" for i in range(SHADES)))
 _SENTINELS = tuple(f"#01fe{i:02x}" for i in range(len(_VARIABLES)))
-_CSS = {sentinel: f"var({name})" for sentinel, name in zip(_SENTINELS, _VARIABLES)}
+VARIABLES = dict(zip(_SENTINELS, _VARIABLES))
+"""The page's variable of each colour that figures are drawn with."""
+
 FG, MUTED, GRID, CARD, HEAT, ON_HEAT = _SENTINELS[: len(_NAMES)]
+
+Mark = tuple[float, float, str, str]
+"""A place that stands for runs: x and y in pixels, the id of what the page tells about them, and what it says aloud."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -97,14 +101,10 @@ def shade(task: int, tasks: int) -> str:
 
 def css(sentinel: str) -> str:
     """The page's name for a colour."""
-    return _CSS[sentinel]
+    return f"var({VARIABLES[sentinel]})"
 
 
-def variables() -> dict[str, str]:
-    """The page's variable of each colour that figures are drawn with."""
-    return dict(zip(_SENTINELS, _VARIABLES))
-
-
+@house_style()
 def to_svg(figure: Figure, label: str, prefix: str, least_width: float = 0, marks: Sequence[Mark] = ()) -> str:
     """Inline SVG with an accessible label; `prefix` makes its ids unique in the page."""
     buffer = BytesIO()
@@ -121,9 +121,9 @@ def to_svg(figure: Figure, label: str, prefix: str, least_width: float = 0, mark
     frame["style"] = f"max-width:{width:g}px" + (f";min-width:{least_width:g}px" if least_width else "")
     root.attrib.clear()
     root.attrib.update(frame)
-    for mark in marks:
-        at = {"cx": f"{mark.x:.1f}", "cy": f"{mark.y:.1f}", "r": "10", "class": "mark", "data-row": mark.row}
-        ElementTree.SubElement(root, "circle", {**at, "role": "img", "tabindex": "-1", "aria-label": mark.label})
+    for x, y, row, words in marks:
+        at = {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": "10", "class": "mark", "data-row": row}
+        ElementTree.SubElement(root, "circle", {**at, "role": "img", "tabindex": "-1", "aria-label": words})
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 

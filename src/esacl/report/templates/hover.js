@@ -23,7 +23,9 @@
     document.querySelectorAll(`.mark[data-row="${row}"]`).forEach(twin => twin.classList.add("on"));
     const title = document.createElement("b");
     title.textContent = mark.getAttribute("aria-label");
-    tip.replaceChildren(title, document.querySelector(`#${row} > div`).cloneNode(true));
+    const told = document.getElementById(row).cloneNode(true);
+    told.removeAttribute("id");
+    tip.replaceChildren(title, told);
     tip.hidden = false;
     const [x, y] = middle(mark), { width, height } = tip.getBoundingClientRect();
     const high = document.documentElement.clientHeight, wide = document.documentElement.clientWidth;

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from esacl.report.groups import differing, settings_of
-from esacl.report.sheet import Line
+from esacl.report.rows import Row, differing, settings_of, told_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Sweep:
         return self.path.partition(".")[0]
 
     def shown(self, settings: Mapping[str, str]) -> float:
-        """Where a line stands along it."""
+        """Where a row stands along it."""
         value = float(settings[self.path])
         return round(1 - value, 9) if self.rest else value
 
@@ -41,25 +40,25 @@ SWEEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Lines that differ in one setting alone, in ascending order of it."""
+    """Rows that differ in one setting alone, in ascending order of it."""
 
     label: str
-    points: tuple[tuple[float, Line], ...]
+    points: tuple[tuple[float, Row], ...]
 
 
-def series(lines: Sequence[Line], sweep: Sweep) -> list[Series]:
+def series(rows: Sequence[Row], sweep: Sweep) -> list[Series]:
     """What moves along a setting, with at least two values of it."""
-    known = [(line, settings_of(line.records[0])) for line in lines if line.records]
-    moved = [(line, settings) for line, settings in known if sweep.path in settings]
-    groups: dict[tuple[str, ...], list[tuple[Line, Mapping[str, str]]]] = {}
-    for line, settings in moved:
+    known = [(row, settings_of(row.records[0])) for row in rows if row.records]
+    moved = [(row, settings) for row, settings in known if sweep.path in settings]
+    groups: dict[tuple[str, ...], list[tuple[Row, Mapping[str, str]]]] = {}
+    for row, settings in moved:
         if float(settings[sweep.path]) != sweep.neutral:
-            groups.setdefault(_others(settings, sweep, whole=False), []).append((line, settings))
+            groups.setdefault(_others(settings, sweep, whole=False), []).append((row, settings))
     for members in groups.values():
         rest = _others(members[0][1], sweep, whole=True)
         neutral = [other for other in moved if float(other[1][sweep.path]) == sweep.neutral]
         alike = [other for other in neutral if _others(other[1], sweep, whole=True) == rest]
-        members += _nearest(alike, members[0][1])
+        members += sorted(alike, key=lambda other: len(differing([other[1], members[0][1]])))[:1]
     swept = [members for members in groups.values() if len({settings[sweep.path] for _, settings in members}) > 1]
     return [_series(members, [other[0][1] for other in swept], sweep) for members in swept]
 
@@ -71,19 +70,11 @@ def _others(settings: Mapping[str, str], sweep: Sweep, whole: bool) -> tuple[str
     return tuple(f"{name} {settings[name]}" for name in kept)
 
 
-def _nearest(
-    neutral: Sequence[tuple[Line, Mapping[str, str]]], settings: Mapping[str, str]
-) -> list[tuple[Line, Mapping[str, str]]]:
-    """Of several lines at the neutral value, the one that was asked for most like the others."""
-    return sorted(neutral, key=lambda other: len(differing([other[1], settings])))[:1]
-
-
 def _series(
-    members: Sequence[tuple[Line, Mapping[str, str]]], everyone: Sequence[Mapping[str, str]], sweep: Sweep
+    members: Sequence[tuple[Row, Mapping[str, str]]], everyone: Sequence[Mapping[str, str]], sweep: Sweep
 ) -> Series:
     mine = members[0][1]
     twins = [other for other in everyone if other["method"] == mine["method"]]
     names = [name for name in differing(twins) if name != sweep.path]
-    told = [f"{name.rpartition('.')[2]} {mine.get(name, 'default')}" for name in names]
-    points = sorted(((sweep.shown(settings), line) for line, settings in members), key=lambda point: point[0])
-    return Series(mine["method"] + (f" ({', '.join(told)})" if told else ""), tuple(points))
+    points = sorted(((sweep.shown(settings), row) for row, settings in members), key=lambda point: point[0])
+    return Series(told_apart(mine["method"], mine, names), tuple(points))

@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from esacl.cli import main
+from esacl.report.figures.themes import save_figures
 from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich
 from esacl.report.load import load_run
-from esacl.report.sheet import Line, lines_of, numbers, sheets
-from esacl.report.study import save_figures
+from esacl.report.rows import Row, rows_of
+from esacl.report.table import numbers, tables
 from tests.report.fabricate import config, results, write_run
 
 
@@ -35,39 +36,39 @@ def lines(tmp_path):
         write(tmp_path, "er", seed, task_il=low, **net)
         write(tmp_path, "esacl-der++", seed, task_il=high, **net)
         write(tmp_path, "mtl", seed, task_il=0.99, **net)
-    return lines_of([load_run(path) for path in sorted(tmp_path.iterdir())])
+    return rows_of([load_run(path) for path in sorted(tmp_path.iterdir())])
 
 
-def column(sheet, name):
-    place = sheet.head.index(name)
-    return {row[0].text: row[place] for row in sheet.rows}
+def column(table, name):
+    place = table.head.index(name)
+    return {row[0].text: row[place] for row in table.rows}
 
 
 def test_a_table_has_mean_and_spread_and_number_of_seeds(lines):
-    (sheet,) = sheets(lines)
-    assert {name: entry.text for name, entry in column(sheet, "Task-IL (%)").items()} == {
+    (table,) = tables(lines)
+    assert {name: entry.text for name, entry in column(table, "Task-IL (%)").items()} == {
         "er": "51.0 ±1.4",
         "esacl-der++": "62.0 ±2.8",
         "mtl": "99.0 ±0.0",
     }
-    assert {entry.text for entry in column(sheet, "seeds").values()} == {"2"}
-    assert column(sheet, "FLOPs executed (TFLOP)")["er"].text == "0.48"  # cost without a spread
+    assert {entry.text for entry in column(table, "seeds").values()} == {"2"}
+    assert column(table, "FLOPs executed (TFLOP)")["er"].text == "0.48"  # cost without a spread
 
 
-def test_the_best_stands_out_and_who_sees_all_tasks_at_once_does_not_compete(lines):
-    (sheet,) = sheets(lines)
-    assert [name for name, entry in column(sheet, "Task-IL (%)").items() if entry.bold] == ["esacl-der++"]
-    assert [name for name, entry in column(sheet, "FLOPs executed (TFLOP)").items() if entry.bold] == ["er"]
-    assert "the best of all but mtl" in sheet.caption
-    assert "**62.0 ±2.8**" in as_markdown([sheet])
-    assert r"\textbf{62.0 $\pm$2.8}" in as_latex([sheet])
+def test_the_best_stands_out_and_joint_training_does_not_compete(lines):
+    (table,) = tables(lines)
+    assert [name for name, entry in column(table, "Task-IL (%)").items() if entry.bold] == ["esacl-der++"]
+    assert [name for name, entry in column(table, "FLOPs executed (TFLOP)").items() if entry.bold] == ["er"]
+    assert "the best of all but mtl" in table.caption
+    assert "**62.0 ±2.8**" in as_markdown([table])
+    assert r"\textbf{62.0 $\pm$2.8}" in as_latex([table])
 
 
 def test_the_caption_states_the_scale_and_where_the_paper_had_another(lines):
-    (sheet,) = sheets(lines)
+    (table,) = tables(lines)
     told = "images a class 50; epochs a task 10; network resnet10; width 16; buffer 500; tasks 10; split test."
-    assert told in sheet.caption
-    (beside,) = sheets(lines, paper=True)
+    assert told in table.caption
+    (beside,) = tables(lines, paper=True)
     for deviation in (
         "images a class 50 (in the paper all)",
         "epochs a task 10 (in the paper 80)",
@@ -82,19 +83,19 @@ def test_the_caption_states_the_scale_and_where_the_paper_had_another(lines):
 def test_where_rows_differ_in_scale_the_caption_says_which(tmp_path):
     write(tmp_path, "er", 0, objective__buffer=50)
     write(tmp_path, "der++", 0, objective__buffer=100)
-    (sheet,) = sheets(lines_of([load_run(path) for path in sorted(tmp_path.iterdir())]))
-    assert "buffer 100 (der++), 50 (er)" in sheet.caption
+    (table,) = tables(rows_of([load_run(path) for path in sorted(tmp_path.iterdir())]))
+    assert "buffer 100 (der++), 50 (er)" in table.caption
 
 
 def test_the_papers_numbers_stand_beside_the_measured_ones(lines):
-    (sheet,) = sheets(lines, paper=True)
-    assert {name: entry.text for name, entry in column(sheet, "Task-IL in the paper (%)").items()} == {
+    (table,) = tables(lines, paper=True)
+    assert {name: entry.text for name, entry in column(table, "Task-IL in the paper (%)").items()} == {
         "er": "68.2 ±0.2",
         "esacl-der++": "72.9 ±0.6",
         "mtl": "80.8 ±0.3",
     }
-    assert column(sheet, "FLOPs in the paper (PFLOP)")["esacl-der++"].text == "0.59"
-    assert "Class-IL in the paper (%)" not in sheet.head  # the paper has it for other rows only
+    assert column(table, "FLOPs in the paper (PFLOP)")["esacl-der++"].text == "0.59"
+    assert "Class-IL in the paper (%)" not in table.head  # the paper has it for other rows only
     rows = list(csv.DictReader(StringIO(as_csv(numbers(lines, paper=True)))))
     assert [float(row["in_the_paper_task_il"]) for row in rows] == [0.6823, 0.7294, 0.8082]
     assert float(rows[0]["task_il"]) == pytest.approx(0.51)
@@ -106,7 +107,7 @@ def test_a_variant_has_the_numbers_of_its_ablation_or_none(tmp_path):
     for name, switches in off.items():
         found = results("esacl-er", "split-cifar100", 0, 10)
         write_run(tmp_path / name, found, config(found) | {"sparsity": {"level": 0.8, **switches}})
-    without_sa, without_both = (sheets(lines_of([load_run(tmp_path / name)]), paper=True)[0] for name in ("sa", "both"))
+    without_sa, without_both = (tables(rows_of([load_run(tmp_path / name)]), paper=True)[0] for name in ("sa", "both"))
     assert column(without_sa, "Class-IL in the paper (%)")["esacl-er"].text == "26.5"
     assert "Task-IL in the paper (%)" not in without_sa.head
     assert not [name for name in without_both.head if "in the paper" in name]
@@ -126,35 +127,35 @@ def test_an_ablation_is_beside_the_table_of_the_method_that_it_is_of(tmp_path, m
     found = results(method, "split-cifar100", 0, 10)
     slot, option = switch
     for name, on in (("whole", True), ("without", False)):
-        tables = config(found) | {"sparsity": {"level": 0.8}, "selection": {"keep": 0.5}}
-        tables[slot] = tables[slot] | {option: on}
-        write_run(tmp_path / name, found, tables)
+        settings = config(found) | {"sparsity": {"level": 0.8}, "selection": {"keep": 0.5}}
+        settings[slot] = settings[slot] | {option: on}
+        write_run(tmp_path / name, found, settings)
     lines = [
-        replace(line, label=name) for name in ("whole", "without") for line in lines_of([load_run(tmp_path / name)])
+        replace(line, label=name) for name in ("whole", "without") for line in rows_of([load_run(tmp_path / name)])
     ]
-    (sheet,) = sheets(lines, paper=True)
-    told = column(sheet, f"{figure} in the paper (%)")
+    (table,) = tables(lines, paper=True)
+    told = column(table, f"{figure} in the paper (%)")
     assert (told["whole"].text, told["without"].text) == (whole, without)
     rows = list(csv.DictReader(StringIO(as_csv(numbers(lines, paper=True)))))
     key = f"in_the_paper_{figure.lower().replace('-', '_')}"
     assert f"{100 * float(rows[0][key]):.1f}" == whole.split()[0]
 
 
-def test_figures_of_the_same_stream_with_other_numbers_of_tasks_have_names_of_their_own(tmp_path, monkeypatch):
+def test_figures_of_a_stream_with_other_numbers_of_tasks_have_own_names(tmp_path, monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda _, buffer, **__: buffer.write(b"a drawing"))
     for tasks in (2, 3):
         write(tmp_path / f"{tasks}", "er", 0, stream="split-digits", tasks=tasks)
-    unfinished = Line("er, lr 0.1", (), 1, "split-digits", "test")
-    lines = [unfinished, *lines_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))])]
+    unfinished = Row("er, lr 0.1", (), 1, "split-digits", "test")
+    lines = [unfinished, *rows_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))])]
     written = [path.name for path in save_figures(lines, tmp_path / "figures")]
     assert len(written) == len({*written}) == len([*(tmp_path / "figures").iterdir()])
     assert {f"split-digits-test-{tasks}-tasks-accuracy-over-flops-task-il.svg" for tasks in (2, 3)} <= {*written}
 
 
 @pytest.mark.parametrize("width", [60, 71, 80, 97, 120, 160])
-def test_in_a_terminal_of_any_width_every_piece_says_what_its_rows_are_and_no_number_is_cut(lines, width):
+def test_in_any_terminal_every_piece_names_its_rows_and_cuts_no_number(lines, width):
     text = StringIO()
-    Console(file=text, width=width).print(as_rich(sheets(lines, paper=True)))
+    Console(file=text, width=width).print(as_rich(tables(lines, paper=True)))
     drawn = text.getvalue().splitlines()
     pieces = sum(line.split()[:1] == ["row"] for line in drawn)
     assert pieces >= 2 or width > 150
@@ -166,8 +167,8 @@ def test_in_a_terminal_of_any_width_every_piece_says_what_its_rows_are_and_no_nu
 def test_streams_are_tables_of_their_own(tmp_path):
     write(tmp_path / "a", "er", 0)
     write(tmp_path / "b", "er", 0, stream="split-digits", tasks=5)
-    found = sheets(lines_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))]), paper=True)
-    assert [sheet.title for sheet in found] == [
+    found = tables(rows_of([load_run(path) for path in sorted(tmp_path.glob("*/*"))]), paper=True)
+    assert [table.title for table in found] == [
         "split-cifar100, 10 tasks, test split",
         "split-digits, 5 tasks, test split",
     ]
@@ -176,7 +177,7 @@ def test_streams_are_tables_of_their_own(tmp_path):
 
 def test_latex_escapes_what_it_would_take_for_commands(tmp_path):
     write_run(tmp_path / "run", results("50% & α_1"))
-    text = as_latex(sheets(lines_of([load_run(tmp_path / "run")])))
+    text = as_latex(tables(rows_of([load_run(tmp_path / "run")])))
     assert r"50\% \& $\alpha$\_1" in text
     assert text.count(r"\begin{tabular}{lr") == 1
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from esacl.report import load_run, summary_table
-from esacl.report.groups import contests, spread
+from esacl.report.rows import rows_of, spread
 from tests.report.fabricate import NASTY, config, results, write_run, write_runs
 
 
@@ -38,7 +38,7 @@ def test_a_run_is_one_line_with_its_numbers(der):
     wanted = [accuracy.task_il, accuracy.class_il, forgotten.task_il, forgotten.class_il]
     assert line[2:6] == [f"{100 * value:.1f}" for value in wanted]
     assert line[6:] == ["720.0", "720.0", "930.0", "100.0", "63.1"]
-    assert shown([der], 120).split()[0] == "split-digits", "the one stream stands above the table"
+    assert shown([der], 120).startswith("split-digits, 5 tasks, test split"), "the stream stands above the table"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -49,8 +49,8 @@ def test_the_table_fits_its_terminal_and_cuts_no_number(seeds, width):
     for record in seeds:
         assert f"{100 * record.accuracy.task_il:.1f}" in text
         assert f"{100 * record.accuracy.class_il:.1f}" in text
-    words = ["Task-IL %", "Class-IL %", "Forgetting %", "Time s", "executed", "Capacity %", "paper", "sparse"]
-    room = {60: 4, 80: 5, 120: 8, 200: 8}
+    words = ["Task-IL", "Class-IL", "Forgetting", "Time", "executed", "Capacity", "paper", "sparse"]
+    room = {60: 4, 80: 6, 120: 8, 200: 8}
     assert [word for word in words if word in text] == words[: room[width]]
     runs = [line for line in text.splitlines() if line.lstrip().startswith(("er ", "der++ "))]
     assert len(runs) == len(seeds) + 2, "one line for a run, and one for each mean"
@@ -91,8 +91,7 @@ def test_runs_that_differ_in_a_setting_are_not_averaged(tmp_path):
         settings = config(found)
         settings["objective"]["buffer"] = buffer
         runs.append(load_run(write_run(tmp_path / str(buffer), found, settings)))
-    (contest,) = contests(runs)
-    assert [group.label for group in contest.groups] == ["er (buffer 100)", "er (buffer 200)"]
+    assert [row.label for row in rows_of(runs)] == ["er (buffer 100)", "er (buffer 200)"]
     assert "mean" not in shown(runs, 120)
 
 
@@ -104,8 +103,7 @@ def test_another_machine_or_data_folder_is_the_same_experiment(tmp_path):
         settings["machine"]["device"] = device
         settings["stream"]["data_dir"] = f"/data/{device}"
         runs.append(load_run(write_run(tmp_path / device, found, settings)))
-    (contest,) = contests(runs)
-    assert [len(group.records) for group in contest.groups] == [2]
+    assert [len(row.records) for row in rows_of(runs)] == [2]
 
 
 def test_runs_with_and_without_a_pruning_drop_are_one_experiment(tmp_path):
@@ -115,13 +113,13 @@ def test_runs_with_and_without_a_pruning_drop_are_one_experiment(tmp_path):
         settings = config(found)
         settings["train"] |= {} if measured is None else {"unpruned": measured}
         runs.append(load_run(write_run(tmp_path / str(measured), found, settings)))
-    (contest,) = contests(runs)
-    assert [(group.label, len(group.records)) for group in contest.groups] == [("esacl-er", 3)]
+    assert [(row.label, len(row.records)) for row in rows_of(runs)] == [("esacl-er", 3)]
     assert [run.pruning_drop.task_il for run in runs] == [None, None, pytest.approx(0.03)]
 
 
 def test_streams_are_kept_apart_and_seeds_in_order(tmp_path):
     order = [("a", 2), ("b", 0), ("a", 1)]
     runs = [load_run(write_run(tmp_path / f"{s}{seed}", results("er", s, seed))) for s, seed in order]
-    found = contests(runs)
-    assert [(c.stream, [run.seed for run in c.records]) for c in found] == [("a", [1, 2]), ("b", [0])]
+    assert [(row.stream, [run.seed for run in row.records]) for row in rows_of(runs)] == [("a", [1, 2]), ("b", [0])]
+    text = shown(runs, 120)
+    assert text.index("a, 5 tasks") < text.index("b, 5 tasks")

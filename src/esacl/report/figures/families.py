@@ -1,9 +1,11 @@
 """Families of methods, each with a colour and a marker: nothing is told by colour alone."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from esacl.report.figures.chart import Key
 from esacl.report.figures.svg import colour
-from esacl.report.record import RunRecord
+from esacl.report.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,9 @@ ESACL = Family("EsaCL", colour(0), "o")
 FAMILIES = (ESACL, SPARCL, OWN, REPLAY, DENSE, BOUNDS)
 
 
-def family_of(record: RunRecord) -> Family:
-    """The family of a run: the two methods with many bases by name, all others by what they keep."""
+def family_of(row: Row) -> Family:
+    """The family of a row: the two methods with many bases by name, all others by what they keep."""
+    record = row.records[0]
     base = record.method.partition("-")[0]
     if base in ("esacl", "sparcl"):
         return ESACL if base == "esacl" else SPARCL
@@ -34,3 +37,9 @@ def family_of(record: RunRecord) -> Family:
     if record.joint or record.method == "finetune":
         return BOUNDS
     return REPLAY if "buffer" in record.config.get("objective", {}) else DENSE
+
+
+def family_keys(rows: Iterable[Row]) -> tuple[Key, ...]:
+    """The legend of their families, in a fixed order."""
+    there = set(map(family_of, rows))
+    return tuple(Key(family.name, family.ink, family.marker) for family in FAMILIES if family in there)

@@ -1,77 +1,111 @@
-"""Accuracy over what it costs: a point for each line, with its name beside it."""
+"""Accuracy over what it costs: a point for each row, with its name beside it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
-from esacl.report.figures.accuracy import round_range
-from esacl.report.figures.svg import CARD, FG, MUTED, WIDTH, Margins, canvas, house_style
-from esacl.report.groups import bars_told
+from esacl.report.figures.axes import BARS, bars_told, round_range_of, ticks
+from esacl.report.figures.chart import Chart, Spot
+from esacl.report.figures.families import family_keys, family_of
+from esacl.report.figures.labels import Box, Point, nearest_edge, place, side_by_side
+from esacl.report.figures.svg import CARD, FG, MUTED, PHONE, WIDTH, Margins, canvas, house_style
+from esacl.report.metrics import METRICS
 from esacl.report.record import Setting
-from esacl.report.study.chart import Chart, Spot, families_shown
-from esacl.report.study.families import FAMILIES, family_of
-from esacl.report.study.labels import Box, Point, nearest_edge, place, side_by_side
-from esacl.report.study.measures import Cost, Dot
-from esacl.report.units import Scale, scale_for, shorten
+from esacl.report.rows import Row, Spread
+from esacl.report.units import PERCENT, Unit, shorten, unit_for
 
 MOST_NAMES = 30
-"""Lines whose names have room in one plot."""
+"""Rows whose names have room in one plot."""
 
 NAMED = 12
 """Where there are more, this many of the best are named."""
 
 _FONT, _WIDE = 12, 0.6  # pixels of a letter's height, and its width relative to that
 _LONGEST = 26  # characters of a name
-_SHARE = scale_for("share", [])
 
 
-def accuracy_over(found: Sequence[Dot], setting: Setting, cost: Cost) -> Chart:
-    """Every line by its cost and its accuracy at the end; bars are standard deviations over the seeds."""
-    name = found[0].line.records[0].setting_name(setting)
-    scale = scale_for(cost.kind, [dot.x.mean for dot in found])
-    with house_style():
-        figure, axes = canvas(WIDTH, 330 + 5 * min(len(found), MOST_NAMES), Margins(right=16, top=16))
-        low = _accuracies(axes, found)
-        logarithmic = _costs(axes, [dot.x.mean / scale.size for dot in found], cost)
-        places, moved = _places(axes, found, scale)
-        _draw(axes, found, places, scale)
-        axes.set_xlabel(f"{cost.name} ({scale.unit}{', logarithmic' if logarithmic else ''})")
-        axes.set_ylabel("accuracy (%)")
-        best = sorted(range(len(found)), key=lambda n: -found[n].y.mean)
-        named = set(best[: len(found) if len(found) <= MOST_NAMES else NAMED])
-        unnamed = len(found) - _names(axes, found, places, named)
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A metric that accuracy is held against."""
+
+    key: str
+    name: str
+    slug: str
+    about: str
+
+
+COSTS = (
+    Cost("capacity", "capacity", "capacity", "What must be stored, by the paper's formula."),
+    Cost("flops_executed", "executed FLOPs", "flops", "What the hardware did in training."),
+    Cost(
+        "seconds_train",
+        "wall time",
+        "time",
+        "Training alone, on the machine of the run, with whatever else it was doing.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A row in the plane of cost and accuracy, each with its spread over the seeds."""
+
+    row: Row
+    x: Spread
+    y: Spread
+
+
+def dots(rows: Sequence[Row], setting: Setting, cost: Cost) -> list[Dot]:
+    """Every row that has an accuracy in this setting."""
+    of_cost, of_score = METRICS[cost.key], METRICS[setting]
+    found = [(row, of_cost.spread(row.records), of_score.spread(row.records)) for row in rows]
+    return [Dot(row, x, y) for row, x, y in found if x is not None and y is not None]
+
+
+@house_style()
+def accuracy_over(rows: Sequence[Row], setting: Setting, cost: Cost) -> Chart | None:
+    """Every row by its cost and its accuracy at the end; None where no row has one."""
+    found = dots(rows, setting, cost)
+    if not found:
+        return None
+    name = found[0].row.records[0].setting_name(setting)
+    unit = unit_for(METRICS[cost.key].kind, [dot.x.mean for dot in found])
+    figure, axes = canvas(WIDTH, 330 + 5 * min(len(found), MOST_NAMES), Margins(right=16, top=16))
+    low, high = round_range_of([dot.y for dot in found])
+    axes.set_ylim(low, high + 0.02 * (high - low))
+    axes.yaxis.set_major_locator(ticks())
+    axes.spines["left"].set_visible(False)
+    logarithmic = _costs(axes, [dot.x.mean / unit.size for dot in found], unit)
+    places, moved = _places(axes, found, unit)
+    _draw(axes, found, places, unit)
+    axes.set_xlabel(f"{cost.name} ({unit.name}{', logarithmic' if logarithmic else ''})")
+    axes.set_ylabel("accuracy (%)")
+    best = sorted(range(len(found)), key=lambda n: -found[n].y.mean)
+    named = set(best[: len(found) if len(found) <= MOST_NAMES else NAMED])
+    unnamed = len(found) - _names(axes, found, places, named)
     top = found[best[0]]
-    label = f"{name} accuracy over {cost.name}, {len(found)} rows. Highest: {top.line.label}, {_told(top, scale)}."
+    label = f"{name} accuracy over {cost.name}, {len(found)} rows. Highest: {top.row.label}, {_told(top, unit)}."
     caption = f"{cost.about} Better is higher and further left. {bars_told([dot.y for dot in found])}"
     caption += " The axis does not start at zero." if low > 0 else ""
     caption += " Points that would hide another stand a little to its side." if moved else ""
     caption += f" {unnamed} points have no name for want of room: hover or tap." if unnamed else ""
-    spots = tuple(Spot(dot.line, *at, _told(dot, scale)) for dot, at in zip(found, places))
-    signs = families_shown((family_of(dot.line.records[0]) for dot in found), FAMILIES)
+    spots = tuple(Spot(dot.row, *at, _told(dot, unit)) for dot, at in zip(found, places))
     title, slug = f"{name}: accuracy over {cost.name}", f"accuracy-over-{cost.slug}-{setting}"
-    return Chart(title, slug, figure, axes, label, caption, signs, spots, least_width=400)
+    keys = family_keys(dot.row for dot in found)
+    return Chart(title, slug, figure, axes, label, caption, keys, spots, least_width=PHONE)
 
 
-def _told(dot: Dot, scale: Scale) -> str:
-    return f"{_SHARE(dot.y.mean, dot.y.std)} % at {scale(dot.x.mean, dot.x.std or None)} {scale.unit}"
+def _told(dot: Dot, unit: Unit) -> str:
+    return f"{PERCENT(dot.y.mean, dot.y.std)} % at {unit(dot.x.mean, dot.x.std or None)} {unit.name}"
 
 
-def _accuracies(axes: Axes, found: Sequence[Dot]) -> float:
-    """Round limits around all points and their bars; returns the lower one."""
-    ends = [100 * (dot.y.mean + sign * (dot.y.std or 0)) for dot in found for sign in (-1, 1)]
-    low, high = round_range([min(100.0, max(0.0, end)) for end in ends])
-    axes.set_ylim(low, high + 0.02 * (high - low))
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=(1, 2, 5, 10)))
-    axes.spines["left"].set_visible(False)
-    return low
-
-
-def _costs(axes: Axes, values: Sequence[float], cost: Cost) -> bool:
+def _costs(axes: Axes, values: Sequence[float], unit: Unit) -> bool:
     """From zero, or by powers where the largest is far above the least; returns which."""
     least, most = min(values), max(values)
-    if cost.kind == "share":
+    if unit is PERCENT:
         axes.set_xlim(0, max(105.0, 1.05 * most))
     elif least > 0 and most / least > 15:
         axes.set_xscale("log")
@@ -83,30 +117,28 @@ def _costs(axes: Axes, values: Sequence[float], cost: Cost) -> bool:
         return True
     else:
         axes.set_xlim(0, 1.08 * most or 1)
-    if cost.kind != "share":
-        axes.xaxis.set_major_locator(MaxNLocator(7, steps=(1, 2, 5, 10)))
+        axes.xaxis.set_major_locator(ticks())
     return False
 
 
-def _places(axes: Axes, found: Sequence[Dot], scale: Scale) -> tuple[list[Point], bool]:
+def _places(axes: Axes, found: Sequence[Dot], unit: Unit) -> tuple[list[Point], bool]:
     """Where the points stand, and whether any had to step aside."""
-    exact = [(dot.x.mean / scale.size, 100 * dot.y.mean) for dot in found]
+    exact = [(dot.x.mean / unit.size, 100 * dot.y.mean) for dot in found]
     pixels = [(float(x), float(y)) for x, y in axes.transData.transform(exact)]
     shown = side_by_side(pixels, apart=8)
     places = [(float(x), float(y)) for x, y in axes.transData.inverted().transform(shown)]
     return places, shown != pixels
 
 
-def _draw(axes: Axes, found: Sequence[Dot], places: Sequence[Point], scale: Scale) -> None:
+def _draw(axes: Axes, found: Sequence[Dot], places: Sequence[Point], unit: Unit) -> None:
     """The points of each family with their bars."""
-    families = [family_of(dot.line.records[0]) for dot in found]
+    families = [family_of(dot.row) for dot in found]
     for family in dict.fromkeys(families):
         members = [(dot, at) for dot, at, mine in zip(found, places, families) if mine is family]
         x, y = [at[0] for _, at in members], [at[1] for _, at in members]
-        x_error = [(dot.x.std or 0) / scale.size for dot, _ in members]
+        x_error = [(dot.x.std or 0) / unit.size for dot, _ in members]
         y_error = [100 * (dot.y.std or 0) for dot, _ in members]
-        bars: dict[str, Any] = {"color": family.ink, "elinewidth": 1.2, "capsize": 2.5, "zorder": 2, "fmt": "none"}
-        axes.errorbar(x, y, y_error, x_error, alpha=0.55, **bars)
+        axes.errorbar(x, y, y_error, x_error, color=family.ink, **BARS)
         look: dict[str, Any] = {"linestyle": "", "markersize": 8, "zorder": 3, "clip_on": False, "alpha": 0.9}
         axes.plot(x, y, family.marker, color=family.ink, markeredgecolor=CARD, markeredgewidth=0.7, **look)
 
@@ -115,7 +147,7 @@ def _names(axes: Axes, found: Sequence[Dot], places: Sequence[Point], named: set
     """Write names where there is room, with a thin line to points that are further away; returns how many."""
     to_pixels, to_data = axes.transData.transform, axes.transData.inverted().transform
     points = [(float(x), float(y)) for x, y in to_pixels(places)]
-    texts = [shorten(dot.line.label, _LONGEST) if n in named else "" for n, dot in enumerate(found)]
+    texts = [shorten(dot.row.label, _LONGEST) if n in named else "" for n, dot in enumerate(found)]
     sizes = [(_FONT * _WIDE * len(text), _FONT + 2.0 if text else 0.0) for text in texts]
     left, bottom, right, top = axes.bbox.extents
     room = (left + 2, bottom + 2, right + 14, top + 12)
