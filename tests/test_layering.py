@@ -13,6 +13,7 @@ LAYERS = [
         "allocator",
         "code",
         "columns",
+        "documents",
         "errors",
         "plugins",
         "short_names",

@@ -22,15 +22,18 @@ def main() -> None:
 @contextmanager
 def _leaving_at_once() -> Iterator[None]:
     """Let an interrupt end the process while libraries are imported: some take it for an error of their own."""
-    before = signal.getsignal(signal.SIGINT)
-    if current_thread() is not main_thread() or before is not signal.default_int_handler:
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.getsignal(number) for number in usual}
+    if current_thread() is not main_thread() or before != usual:
         yield  # somebody else has decided what an interrupt does
         return
-    signal.signal(signal.SIGINT, _leave)
+    for number in usual:
+        signal.signal(number, _leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _leave(*_: Any) -> None:

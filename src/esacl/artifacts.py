@@ -11,15 +11,18 @@ from typing import Any
 
 from torch import Tensor
 
-from esacl.config import Config, read_toml
+from esacl.config import Config, Tables, read_toml
+from esacl.documents import parse_json
 from esacl.errors import ConfigError, RunError
 from esacl.files import Folder, remove_leftovers
+from esacl.results import NewerSchema
 from esacl.results import Results as Results
 from esacl.run_lock import NAME as LOCK
 from esacl.run_lock import RunLock
 from esacl.sealed import recorded_digest, seal
 from esacl.slots import CHOSEN
 from esacl.training.checkpoint import Checkpoints
+from esacl.training.events import Logged, from_json
 
 SETTINGS = "config.toml"
 WRITTEN = ("events.jsonl", "results.json", "report.html", "model.safetensors")
@@ -157,13 +160,17 @@ class RunDirectory:
             self._boards.remove(name)
         self._boards.remove_if_empty()
 
-    def config(self) -> Config:
-        """The settings of the run that is there."""
-        if not self._config.exists():
+    def tables(self) -> Tables:
+        """The settings of the run that is there, as they are written."""
+        if not self._config.is_file():
             raise self._no_run()
         self.check_links()
+        return read_toml(self._config)
+
+    def config(self) -> Config:
+        """The settings of the run that is there."""
         try:
-            return Config.from_mapping(read_toml(self._config))
+            return Config.from_mapping(self.tables())
         except ConfigError as error:
             raise ConfigError(f"{str(self._config)!r} does not describe a run: {error}") from None
 
@@ -186,11 +193,19 @@ class RunDirectory:
         """Add a line to the event log."""
         self.folder.append(self.events.name, json.dumps(event) + "\n")
 
-    def read_events(self) -> Iterator[dict[str, Any]]:
-        """The lines of the event log so far."""
-        with suppress(FileNotFoundError), self.folder.file(self.events.name).open(encoding="utf-8") as file:
-            for line in file:
-                yield json.loads(line)
+    def read_events(self) -> Iterator[Logged]:
+        """The event log so far, but for half a line at its end, as a writer leaves it that dies."""
+        with suppress(FileNotFoundError), self.folder.file(self.events.name).open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    event = from_json(parse_json(line)) if line.endswith(b"\n") else None
+                except ValueError as error:
+                    raise RunError(
+                        f"{str(self.events)!r} is damaged: line {number} is not an event ({error}). Delete the file to "
+                        f"go without the training loss."
+                    ) from None
+                if event is not None:
+                    yield event
 
     def event_bytes(self) -> int:
         """Length of the event log."""
@@ -210,22 +225,27 @@ class RunDirectory:
             return None
         self.check_links()
         try:
-            document = json.loads(self.results.read_text(encoding="utf-8"))
-            results = Results.from_json(document)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            results = Results.from_json(parse_json(self.results.read_bytes()))
+        except NewerSchema as error:
             raise RunError(
-                f"{str(self.results)!r} is damaged. Delete it: `esacl resume {quote(str(self.path))}` writes a new one."
+                f"{str(self.results)!r} was written by a newer version of esacl: {error}. Update esacl, or use the "
+                f"version that wrote it."
             ) from None
-        self.check_results(document, self.config().to_mapping())
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{str(self.results)!r} is damaged, or not written by esacl: {error}. Delete it: "
+                f"`esacl resume {quote(str(self.path))}` writes a new one; or run it again with `esacl run`."
+            ) from None
+        self._check_same_run(results)
         return results
 
-    def check_results(self, results: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    def _check_same_run(self, results: Results) -> None:
         """Refuse results of another run than the one whose settings and weights are there."""
-        for name, value in _repeated(config).items():
-            if results.get(name) != value:
-                raise self._of_another_run(f"it says {name} = {results.get(name)!r}, config.toml {value!r}")
-        told, found = results.get("weights_sha256"), recorded_digest(self.weights)
-        if told is not None and found is not None and told != found:
+        for name, value in _repeated(self.tables()).items():
+            if getattr(results, name) != value:
+                raise self._of_another_run(f"it says {name} = {getattr(results, name)!r}, config.toml {value!r}")
+        found = recorded_digest(self.weights)
+        if results.weights_sha256 is not None and found is not None and results.weights_sha256 != found:
             raise self._of_another_run("model.safetensors has another digest than it says")
 
     def _of_another_run(self, why: str) -> RunError:

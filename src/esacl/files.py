@@ -17,6 +17,20 @@ _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?:[0-9]+|[0-9a-f]{16})\.tmp")
 """Names of half-written files; those of earlier versions end in the number of a process."""
 
 
+def user_path(text: str | Path) -> Path:
+    """A path that somebody wrote, with `~` as a home; one that no system, or no settings file, can hold is refused."""
+    try:
+        str(text).encode()
+        if "\0" in str(text):
+            raise ValueError("it has a NUL character")
+        return Path(text).expanduser()
+    except UnicodeEncodeError:
+        why = "its name is not UTF-8, and settings are written as UTF-8"
+    except (RuntimeError, ValueError) as error:
+        why = str(error).rstrip(".").lower()
+    raise ConfigError(f"the path {str(text)!r} cannot be used: {why}. Write another path, or rename the folder.")
+
+
 def check_place(path: Path, kind: str) -> None:
     """Refuse a place where no file can be written, before the work that would be lost there."""
     if path.is_dir():

@@ -1,45 +1,76 @@
 """What a finished run has to show, and the stable document that holds it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from esacl.documents import Amount, Change, Count, Positive, Share, as_record
 from esacl.metrics.cost import Flops
 from esacl.metrics.memory import Footprint
 
 SCHEMA = 1
 
+Scores = dict[str, Change | None]
+Matrix = Sequence[Sequence[Share | None]]  # [stage][task]; None where it was not measured
 
-@dataclass(frozen=True, slots=True, repr=False)
+
+class NewerSchema(ValueError):
+    """Results of a version of this library that is yet to come."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Results:
-    """What a finished run has to show; accuracies are fractions. `None`: not defined for this method."""
+    """What a finished run has to show; accuracies are fractions. `None`: not defined for this method.
+
+    The types say what a document may hold: whoever reads one gets results that can be shown, or an error.
+    """
 
     method: str
     stream: str
-    seed: int
-    sparsity: float
-    epochs: int
-    tasks: int
+    seed: Count
+    sparsity: Share
+    epochs: Count
+    tasks: Positive
     logit_mask: str
     split: str
-    task_il: float
-    class_il: float | None
-    matrix: dict[str, list[list[float]] | None]
-    forgetting: dict[str, float | None]
-    bwt: dict[str, float | None]
-    fwt: dict[str, float | None]
-    density: float
-    capacity: float
+    task_il: Share
+    class_il: Share | None
+    matrix: Mapping[str, Matrix | None]
+    forgetting: Scores
+    bwt: Scores
+    fwt: Scores
+    density: Amount
+    capacity: Amount
     flops: Flops
-    seconds: dict[str, float]
-    peak_memory_bytes: int
+    seconds: dict[str, Amount]
+    peak_memory_bytes: Count | None
     footprint_bytes: Footprint
-    task_classes: list[list[str]]
-    versions: dict[str, str]
-    pruning_drop: dict[str, list[float]] = field(default_factory=dict)  # what pruning cost after each task, if measured
-    measured_capacity: float | None = None  # values at their density and coded masks, relative to all weights
+    task_classes: list[list[str]] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    pruning_drop: dict[str, Annotated[list[Change], Meta(min_length=1)]] = field(default_factory=dict)
+    # what pruning cost after each task, if measured
+    measured_capacity: Amount | None = None  # values at their density and coded masks, relative to all weights
     columns: str | None = None  # training columns: all, task or seen; None in results of before there was a choice
-    remembered_bytes: int | None = None  # held besides the network when training ended: memories, teachers, masks
+    remembered_bytes: Count | None = None  # held besides the network when training ended: memories, teachers, masks
     weights_sha256: str | None = None  # the digest in model.safetensors, which says whose results these are
+
+    def __post_init__(self) -> None:
+        """Refuse figures that do not belong together."""
+        scores = {"task_il": self.task_il, "class_il": self.class_il}
+        known = {name: rows for name, rows in self.matrix.items() if rows is not None}
+        if known.keys() != {name for name, score in scores.items() if score is not None}:
+            raise ValueError("an accuracy and its matrix must be there, or be null, together")
+        for name, rows in known.items():
+            if len(rows) not in (1, self.tasks) or any(len(row) != self.tasks for row in rows):
+                raise ValueError(f"matrix.{name} is not a matrix with {self.tasks} columns and 1 or {self.tasks} rows")
+        if len({len(rows) for rows in known.values()}) > 1:
+            raise ValueError("both matrices must have the same number of rows")
+        if len(self.task_classes) not in (0, self.tasks):
+            raise ValueError(f"task_classes is not one list of names for each of the {self.tasks} tasks")
+        if missing := {"total", "train", "evaluate", "data"} - self.seconds.keys():
+            raise ValueError(f"seconds: there is no {min(missing)}")
 
     def __repr__(self) -> str:
         scores = (
@@ -58,9 +89,11 @@ class Results:
         return {"schema": SCHEMA, **asdict(self)}
 
     @staticmethod
-    def from_json(document: dict[str, Any]) -> "Results":
-        """The results that `to_json` wrote."""
-        values = {name: value for name, value in document.items() if name != "schema"}
-        values["flops"] = Flops(**values["flops"])
-        values["footprint_bytes"] = Footprint(**values["footprint_bytes"])
-        return Results(**values)
+    def from_json(document: Any) -> "Results":
+        """The results that `to_json` wrote; ValueError where they are damaged, NewerSchema where of a later version."""
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if type(schema) is int and schema > SCHEMA:
+            raise NewerSchema(f"it has schema {schema}, but this version of esacl reads schema {SCHEMA}")
+        if schema != SCHEMA:
+            raise ValueError("there is no schema" if schema is None else f"schema = {schema!r} is not {SCHEMA}")
+        return as_record(document, Results)

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from esacl.documents import as_record, parse_json
 from esacl.errors import CheckpointError
 
 KEY, DIGEST = "esacl", "sha256"
@@ -29,12 +30,8 @@ def seal(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> tuple[bytes
 
 def read_sealed(path: Path, remedy: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Description and tensors of a file, if they match its digest; one of an earlier version has none, with a note."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = described(file.metadata())
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{str(path)!r} cannot be read: {error}. {remedy}") from None
+    metadata, tensors = read_tensors(path, remedy)
+    about = described(metadata)
     told = about.pop(DIGEST, None)
     if told is not None and told != digest(json.dumps(about), tensors):
         raise CheckpointError(f"{str(path)!r} is damaged: its contents do not match its digest. {remedy}")
@@ -46,22 +43,30 @@ def read_sealed(path: Path, remedy: str) -> tuple[dict[str, Any], dict[str, Tens
     return about, tensors
 
 
+def read_tensors(path: Path, remedy: str, names: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Metadata and tensors (none without `names`) of a safetensors file; whatever is wrong is a CheckpointError."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in (file.keys() if names else ())}
+    except Exception as error:  # of the format, the system, a name that is no path, a type that torch does not have
+        raise CheckpointError(f"{str(path)!r} cannot be read: {error}. {remedy}") from None
+
+
 def recorded_digest(path: Path) -> str | None:
     """The digest that a file says it has; None where it has none or cannot be read."""
     try:
-        with safe_open(path, framework="pt") as file:
-            return described(file.metadata()).get(DIGEST)
-    except (OSError, SafetensorError):
+        told = described(read_tensors(path, "", names=False)[0]).get(DIGEST)
+    except CheckpointError:
         return None
+    return told if isinstance(told, str) else None
 
 
-def described(metadata: Mapping[str, str] | None) -> dict[str, Any]:
+def described(metadata: Mapping[str, str]) -> dict[str, Any]:
     """The description in the metadata of a file; empty where there is none."""
     try:
-        about = json.loads((metadata or {})[KEY])
-    except (LookupError, ValueError, RecursionError):
+        return as_record(parse_json(metadata.get(KEY, "")), dict[str, Any])
+    except ValueError:
         return {}
-    return about if isinstance(about, dict) else {}
 
 
 def digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -15,15 +15,23 @@ class Tables(dict[str, Any]):
     path = ""
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML document; whatever is wrong with it, numbers of too many digits as well, is a ValueError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def read_toml(path: Path) -> Tables:
     """The tables of a TOML file."""
     try:
-        tables = Tables(tomllib.loads(path.read_text(encoding="utf-8")))
+        tables = Tables(parse_toml(path.read_text(encoding="utf-8")))
         tables.path = f"the file {str(path)!r}"
         return tables
     except FileNotFoundError:
         raise ConfigError(f"there is no config file {str(path)!r}. Check the path given to --config.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"cannot read the config file {str(path)!r} as TOML: {error}. Mend that line, or use another file."
         ) from None
@@ -43,8 +51,8 @@ def set_option(tables: dict[str, Any], assignment: str) -> None:
     if not equals or not all(names) or len(names) > 2:
         raise ConfigError(f"--set takes part.key=value, such as train.epochs=5, but {assignment!r} was given.")
     try:
-        value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"v = {text}")["v"]
+    except ValueError:
         value = text.strip()  # a bare word is a string
     place = tables if len(names) == 1 else tables.setdefault(names[0], {})
     if not isinstance(place, dict):

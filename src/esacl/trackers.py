@@ -1,6 +1,6 @@
 """Other people's trackers, fed with the lines of a run's event log."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 
 from esacl.artifacts import RunDirectory
 from esacl.errors import ConfigError
-from esacl.training.events import Event, StepDone, as_json
+from esacl.training.events import EpochDone, Event, TaskDone, TaskStarted
 
 
 def check_tensorboard() -> None:
@@ -35,28 +35,24 @@ class TensorBoard:
 
     def tell(self, event: Event) -> None:
         """Write what an event says; steps say nothing that is kept."""
-        if not isinstance(event, StepDone):
-            self.write(as_json(event))
-
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Write what a line of the log says."""
-        if line["event"] == "start":
-            self._stages = line["tasks"]
-        elif line["event"] == "epoch":
+        if isinstance(event, TaskStarted):
+            self._stages = event.tasks
+        elif isinstance(event, EpochDone):
             self._epochs += 1
-            self._add("train/loss", line["loss"], self._epochs)
-            self._add("train/learning rate", line["lr"], self._epochs)
-        elif line["event"] == "task":
-            self._task(line, line["task"] + 1)
+            self._add("train/loss", event.loss, self._epochs)
+            self._add("train/learning rate", event.lr, self._epochs)
+        elif isinstance(event, TaskDone):
+            self._task(event, event.task + 1)
 
-    def _task(self, line: Mapping[str, Any], number: int) -> None:
-        for name, title in (("task_il", "Task-IL"), ("class_il", "Class-IL")):
-            known = line[name][:number] if line[name] and self._stages > 1 else line[name] or ()
+    def _task(self, event: TaskDone, number: int) -> None:
+        rows = {"Task-IL": event.accuracies.task_il, "Class-IL": event.accuracies.class_il or ()}
+        for title, shares in rows.items():
+            known = shares[:number] if self._stages > 1 else shares
             for task, share in enumerate(known, start=1):
                 self._add(f"{title}/task {task}", share, number)
             if known:
                 self._add(f"accuracy/{title}", sum(known) / len(known), number)
-        self._add("density", line["density"], number)
+        self._add("density", event.density, number)
 
     def _add(self, tag: str, value: float, step: int) -> None:
         self._writer.add_scalar(tag, value, step)
@@ -72,8 +68,8 @@ def tensorboard(directory: RunDirectory) -> Iterator[TensorBoard]:
     directory.clear_tensorboard()
     board = TensorBoard(directory.tensorboard)
     try:
-        for line in directory.read_events():
-            board.write(line)
+        for event in directory.read_events():
+            board.tell(event)
         yield board
     finally:
         board.close()

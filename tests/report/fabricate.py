@@ -95,7 +95,7 @@ def events(tasks: int, epochs: int, phases: Sequence[str] = ("fit",), joint: boo
                     {"event": "epoch", "task": task, "phase": phase, "epoch": epoch, "epochs": epochs}
                     | {"loss": round(float(loss), 4), "samples": 1300, "seconds": 0.4, "lr": 0.03}
                 )
-        lines.append({"event": "task", "task": task, "task_il": [0.9], "class_il": [0.9]})
+        lines.append({"event": "task", "task": task, "task_il": [0.9], "class_il": [0.9], "density": 1.0})
     return lines
 
 

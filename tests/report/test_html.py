@@ -9,7 +9,7 @@ import pytest
 from esacl.errors import RunError
 from esacl.report import load_run, write_report
 from esacl.report import page as page_module
-from tests.report.fabricate import NASTY, results, write_run, write_runs
+from tests.report.fabricate import NASTY, events, results, write_run, write_runs
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -183,7 +183,7 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     found |= {"method": NASTY, "stream": NASTY, "logit_mask": NASTY, "split": NASTY, "versions": {NASTY: NASTY}}
     found["task_classes"] = [[NASTY, NASTY]] * 5
     settings = {"method": NASTY, "seed": 0, NASTY: {NASTY: NASTY, "list": [NASTY]}}
-    log = [{"event": "epoch", "task": 0, "phase": NASTY, "epoch": 0, "epochs": 1, "loss": 1.0}]
+    log = [{**events(1, 1)[0], "phase": NASTY}]
     nasty = write_run(tmp_path / "<b>run", found, settings, log)
     for runs in ([nasty], [nasty, write_run(tmp_path / "other", results("er", NASTY) | {"split": NASTY})]):
         page, text = report(tmp_path, runs)

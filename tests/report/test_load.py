@@ -1,13 +1,16 @@
 """A run directory is read as it is, and refused with a remedy when it cannot be."""
 
 import json
-from math import isinf, isnan
+from math import isfinite, isnan
 
 import pytest
 
+from esacl import resume
 from esacl.errors import RunError
 from esacl.report import load_run
 from tests.report.fabricate import config, events, results, write_run
+
+IMPOSSIBLE = {"epoch": [0.5], "phase": [3], "event": [3, None], "task": [-1, 5, 10**30, "0"], "loss": ["low", 10**400]}
 
 
 def test_a_record_holds_what_the_files_say(tmp_path):
@@ -53,11 +56,8 @@ def test_a_method_that_needs_the_task_has_no_class_il(tmp_path):
     assert set(record.matrix) == {"task_il"}
 
 
-def test_a_whole_figure_may_be_null(tmp_path):
-    found = results()
-    found |= {"fwt": None, "peak_memory_bytes": None}
-    record = load_run(write_run(tmp_path / "run", found))
-    assert record.fwt.task_il is None
+def test_memory_that_was_not_measured_may_be_null(tmp_path):
+    record = load_run(write_run(tmp_path / "run", results() | {"peak_memory_bytes": None}))
     assert record.peak_memory_bytes is None
 
 
@@ -86,10 +86,9 @@ def test_a_run_without_a_log_or_class_names_can_be_reported(tmp_path):
 
 def test_a_loss_that_diverged_is_kept(tmp_path):
     log = events(5, 2)
-    log[0]["loss"], log[1]["loss"] = float("inf"), None
+    log[0]["loss"], log[1]["loss"], log[4]["loss"] = float("inf"), float("nan"), 1e308
     losses = [epoch.loss for epoch in load_run(write_run(tmp_path / "run", log=log)).log]
-    assert isinf(losses[0])
-    assert isnan(losses[1])
+    assert [isfinite(loss) for loss in losses[:4]] == [False, False, True, False]
 
 
 def test_characters_that_a_document_cannot_hold_are_replaced(tmp_path):
@@ -120,17 +119,28 @@ def test_an_unfinished_run_is_told_how_to_resume(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda found: found.pop("schema"), "'schema' is missing"),
-        (lambda found: found.update(schema=2), "schema 2, but this version of esacl reads schema 1"),
-        (lambda found: found.pop("flops"), "'flops' is missing"),
-        (lambda found: found["flops"].pop("paper"), "flops: 'paper' is missing"),
-        (lambda found: found.update(flops=3), "'flops' is not a table"),
-        (lambda found: found.update(task_il=97.1), "task_il = 97.1 is not from 0 to 1"),
-        (lambda found: found.update(task_il=float("nan")), "task_il = nan is not a number"),
-        (lambda found: found.update(seed=True), "seed = True is not a number"),
-        (lambda found: found.update(tasks=2.5), "tasks = 2.5 is not a whole number"),
-        (lambda found: found.update(density=-1), "density = -1 is not positive"),
-        (lambda found: found.update(method=7), "method = 7 is not text"),
+        (lambda found: found.pop("schema"), "there is no schema"),
+        (lambda found: found.update(schema="1"), "schema = '1' is not 1"),
+        (lambda found: found.update(schema=2), "newer version of esacl: it has schema 2, but this version of esacl"),
+        (lambda found: found.pop("flops"), "there is no flops"),
+        (lambda found: found["flops"].pop("paper"), "flops: there is no paper"),
+        (lambda found: found["seconds"].pop("data"), "seconds: there is no data"),
+        (lambda found: found.update(flops=3), "flops: expected a table, got whole number"),
+        (lambda found: found.update(task_il=97.1), "task_il: expected a number <= 1.0"),
+        (lambda found: found.update(task_il=float("nan")), "task_il: expected a number >= 0.0"),
+        (lambda found: found.update(task_il=10**400), "task_il: Number out of range"),
+        (lambda found: found.update(seed=True), "seed: expected a whole number, got truth value"),
+        (lambda found: found.update(seed=10**400), "seed: expected a whole number <="),
+        (lambda found: found.update(tasks=2.5), "tasks: expected a whole number, got number"),
+        (lambda found: found.update(density=-1), "density: expected a number >= 0.0"),
+        (lambda found: found["flops"].update(paper=1e308), "flops.paper: expected a number <="),
+        (lambda found: found["seconds"].update(total=float("inf")), "seconds[...]: expected a number <="),
+        (lambda found: found["footprint_bytes"].update(gradients=10**30), "gradients: expected a whole number <="),
+        (lambda found: found.update(method=7), "method: expected a text, got whole number"),
+        (lambda found: found.update(task_classes=[[1]] * 5), "task_classes[0][0]: expected a text"),
+        (lambda found: found["matrix"]["task_il"][1].__setitem__(2, "x"), "[1][2]: expected a number | null, got text"),
+        (lambda found: found.update(matrix=[]), "matrix: expected a table, got list"),
+        (lambda found: found.update(pruning_drop={"task_il": []}), "pruning_drop[...]: expected a list of length >= 1"),
         (lambda found: found["matrix"]["task_il"].pop(), "not a matrix with 5 columns and 1 or 5 rows"),
         (lambda found: found["matrix"]["task_il"][2].pop(), "not a matrix with 5 columns"),
         (lambda found: found["matrix"].update(class_il=found["matrix"]["class_il"][:1]), "same number of rows"),
@@ -152,15 +162,50 @@ def test_damaged_results_are_refused_with_what_is_wrong(tmp_path, damage, compla
 @pytest.mark.parametrize(
     ("name", "remedy"), [("results.json", "run it again"), ("config.toml", "another run directory")]
 )
-def test_half_a_file_is_refused(tmp_path, name, remedy):
+@pytest.mark.parametrize("text", ['{"schema": 1, "meth', "[" * 100_000, "seed = " + "1" * 5000, "\0", "[]", "1e999"])
+def test_a_file_that_cannot_be_parsed_is_refused(tmp_path, name, remedy, text):
     run = write_run(tmp_path / "run")
-    (run / name).write_text('{"schema": 1, "meth', "utf-8")
+    (run / name).write_text(text, "utf-8")
     with pytest.raises(RunError, match=remedy):
         load_run(run)
 
 
-def test_a_log_that_is_damaged_is_refused(tmp_path):
+def test_results_of_a_newer_version_are_not_called_damaged_by_resume(tmp_path):
+    run = write_run(tmp_path / "run", results() | {"schema": 2})
+    with pytest.raises(RunError, match=r"newer version of esacl.*Update esacl"):
+        resume(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epoch", 0.5),
+        ("phase", 3),
+        ("event", 3),
+        ("event", None),
+        ("task", -1),
+        ("task", 5),
+        ("task", 10**30),
+        ("task", "0"),
+        ("loss", "low"),
+        ("loss", None),
+        ("loss", 10**400),
+    ],
+)
+def test_an_event_that_cannot_have_been_is_refused(tmp_path, name, value):
+    log = events(5, 2)
+    log[1][name] = value
+    with pytest.raises(RunError, match="Delete the file"):
+        load_run(write_run(tmp_path / "run", log=log))
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "3", '{"event": "epoch", "task": 0}', "[" * 100_000, "1" * 5000, "\0"])
+def test_a_line_that_is_no_event_is_refused_unless_it_was_cut_off(tmp_path, line):
     run = write_run(tmp_path / "run")
-    (run / "events.jsonl").write_text('{"event": "epoch", "task": 0}\n', "utf-8")
+    whole = load_run(run).log
+    text = (run / "events.jsonl").read_text("utf-8")
+    (run / "events.jsonl").write_text(text + line, "utf-8")
+    assert load_run(run).log == whole
+    (run / "events.jsonl").write_text(f"{text}{line}\n", "utf-8")
     with pytest.raises(RunError, match="Delete the file"):
         load_run(run)

@@ -6,15 +6,16 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group
 
-from esacl.cli.consoles import STATUS, TEXT, leave_quietly
+from esacl.cli.consoles import STATUS, TEXT, leave_quietly, print_anything
 from esacl.cli.data import check_command, get_command
 from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
+from esacl.cli.interrupts import terminable
 from esacl.cli.landscape import landscape_command
 from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, parts_command, streams_command
-from esacl.cli.mistakes import told, warnings_as_notes
+from esacl.cli.mistakes import saved_traceback, told, warnings_as_notes
 from esacl.cli.predict import predict_command
 from esacl.cli.report import report_command
 from esacl.cli.run import resume_command, run_command
@@ -73,8 +74,9 @@ app.command(data)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; what a user can cause is one message, never a traceback."""
+    print_anything()
     try:
-        with warnings_as_notes(STATUS):
+        with terminable(), warnings_as_notes(STATUS):
             try:
                 app(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
             finally:
@@ -91,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         STATUS.print("interrupted.")
         raise SystemExit(130) from None
+    except Exception as error:  # a mistake of this library: the details are for its authors
+        _refuse(f"{saved_traceback(error)} Nothing that was saved is lost.")
 
 
 def _refuse(message: str) -> NoReturn:

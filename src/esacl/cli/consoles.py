@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 from rich.console import Console
@@ -17,9 +18,17 @@ class Pipe(Console):
 
 def leave_quietly() -> NoReturn:
     """End a command whose reader has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in buffers has somewhere to go
+    for stream in (sys.stdout, sys.stderr):  # what is left in buffers has somewhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     raise SystemExit(141) from None
 
 
+def print_anything() -> None:
+    """Let a terminal show what it has no letters for as question marks: Greek on ASCII, names that are not UTF-8."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
 TEXT = Pipe()
-STATUS = Console(stderr=True)
+STATUS = Pipe(stderr=True)

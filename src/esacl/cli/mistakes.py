@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from traceback import format_exception
 from typing import TextIO
 
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
@@ -36,6 +38,17 @@ def _unknown_command(word: str, command: str, app: App, chain: tuple[str, ...]) 
     near = get_close_matches(word.lower(), names, n=1)
     hint = f' Did you mean "{near[0]}"?' if near else ""
     return f'Unknown command "{word}".{hint} Allowed: {", ".join(names)}. `{command} --help` explains them.'
+
+
+def saved_traceback(error: Exception) -> str:
+    """What was not foreseen in one line, with the file that holds the rest of it."""
+    what = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ").rstrip(".")
+    try:
+        with NamedTemporaryFile("w", prefix="esacl-", suffix=".txt", delete=False, errors="replace") as file:
+            file.writelines(format_exception(error))
+    except OSError:
+        return f"esacl failed: {what}."
+    return f"esacl failed: {what}. Please report it with the traceback in {file.name!r}."
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """A trained network with all that is needed to use it, wherever it came from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from esacl.deploy.tasks import own_weights, used
-from esacl.errors import ConfigError, RunError
-from esacl.nets import Model, OwnNet, outline
+from esacl.documents import Finite, Spread
+from esacl.errors import CheckpointError, ConfigError, RunError
+from esacl.nets import Model, OwnNet, check_backbone, outline
 from esacl.nets.partition import partition
 from esacl.nets.room import building
 from esacl.types import Params
@@ -26,8 +27,8 @@ class Scale:
     """
 
     kind: Literal["bytes", "floats", "features"]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: tuple[Finite, ...]
+    std: tuple[Spread, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,25 @@ class Trained:
     weights: Params
     beside: Params = field(default_factory=dict)  # masks and normalisation of each task, where a task has its own
     own: OwnNet | None = None  # the network, where it is the user's
-    accuracy: Mapping[str, list[float]] = field(default_factory=dict)  # of each task after the last, where known
+    accuracy: Mapping[str, Sequence[float | None]] = field(
+        default_factory=dict
+    )  # of each task after the last, where known
+
+    def __post_init__(self) -> None:
+        """Refuse what does not belong together, whatever file it came from."""
+        channels, columns = self.shape[0], {column for own in self.tasks for column in own}
+        if len(self.scale.mean) not in (1, channels) or len(self.scale.std) not in (1, channels):
+            raise self._unlike(f"its scale is not that of {channels} channels")
+        if columns - {*range(len(self.classes))}:
+            raise self._unlike(f"its tasks have more classes than the {len(self.classes)} that are named")
+        if any(len(shares) != len(self.tasks) for shares in self.accuracy.values()):
+            raise self._unlike(f"it does not have one accuracy for each of {len(self.tasks)} tasks")
+        check_backbone(self.backbone)
+
+    def _unlike(self, why: str) -> CheckpointError:
+        return CheckpointError(
+            f"the model is damaged, or of another version of esacl: {why}. Train or export it again."
+        )
 
     @property
     def needs_task(self) -> bool:

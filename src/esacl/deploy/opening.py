@@ -1,28 +1,31 @@
 """Opening a model: a saved classifier, a finished run, or a file that was exported."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from safetensors import SafetensorError, safe_open
+from msgspec import Meta
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
-from esacl.deploy.model import Scale, Trained
+from esacl.deploy.model import Label, Scale, Trained
 from esacl.deploy.weights import FORM as EXPORTED
 from esacl.deploy.weights import read_export
+from esacl.documents import Count, Finite, Positive, Share, Spread, as_record
 from esacl.errors import CheckpointError, DataError, RunError
 from esacl.estimator.storage import FORM as CLASSIFIER
 from esacl.estimator.storage import read
 from esacl.nets import Given, once_more, own_net
-from esacl.sealed import described, read_sealed
+from esacl.sealed import described, read_sealed, read_tensors
 from esacl.streams import open_stream
+from esacl.training.checkpoint import taking_over
 from esacl.types import Params
 
 WHAT = "a file of ContinualClassifier.save or `esacl learn`, the directory of a finished run, or an exported file"
 BESIDE = "sparsity."
+Shape = tuple[Positive, Positive, Positive]
 
 
 def open_model(path: Path, backbone: Given | None = None) -> Trained:
@@ -47,11 +50,7 @@ def form_of(path: Path) -> str | None:
     """What kind of file it says it is; None where it says nothing."""
     if not path.exists():
         raise CheckpointError(f"there is no model {str(path)!r}. Give {WHAT}.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{str(path)!r} cannot be read as a model: {error}. Give {WHAT}.") from None
+    metadata, _ = read_tensors(path, f"Give {WHAT}.", names=False)
     return metadata.get("format") or described(metadata).get("format")
 
 
@@ -93,16 +92,17 @@ def _run(directory: RunDirectory) -> Trained:
     if results is None:
         again = quote(str(directory.path))
         raise RunError(f"the run in {str(directory.path)!r} is not finished. Finish it first: `esacl resume {again}`.")
-    about, tensors = _weights(directory)
-    shape = about["shape"]
+    described, tensors = _weights(directory)
+    with taking_over(f"{str(directory.weights)!r}", "Train the run again."):
+        about = as_record(described, _Described)
     return Trained(
         kind="run",
         method=results.method,
         backbone=config.net.backbone,
         width=config.net.width,
-        shape=(shape[0], shape[1], shape[2]),
+        shape=about.shape,
         scale=_scale(about, config, directory.path),
-        classes=tuple(about["classes"]),
+        classes=about.classes,
         tasks=_tasks(about, results),
         weights={name: value for name, value in tensors.items() if not name.startswith(BESIDE)},
         beside={name.removeprefix(BESIDE): value for name, value in tensors.items() if name.startswith(BESIDE)},
@@ -123,46 +123,82 @@ def _weights(directory: RunDirectory) -> tuple[dict[str, Any], Params]:
     return about, tensors
 
 
-def _tasks(about: dict[str, Any], results: Results) -> tuple[tuple[int, ...], ...]:
+def _tasks(about: "_Described", results: Results) -> tuple[tuple[int, ...], ...]:
     """Columns of each task; in order of the columns where the run did not write them down."""
-    if "tasks" in about:
-        return tuple(map(tuple, about["tasks"]))
+    if about.tasks is not None:
+        return about.tasks
     ends = accumulate((len(names) for names in results.task_classes), initial=0)
     return tuple(tuple(range(start, end)) for start, end in pairwise(ends))
 
 
-def _scale(about: dict[str, Any], config: Config, path: Path) -> Scale:
+def _scale(about: "_Described", config: Config, path: Path) -> Scale:
     """How the run read its examples; from the data themselves where it did not write it down."""
-    if "inputs" in about:
-        told = about["inputs"]
-        bytes_, mean, std = told["bytes"], tuple(told["mean"]), tuple(told["std"])
-    else:
-        try:
-            inputs = open_stream(config.stream, config.seed).inputs
-        except (DataError, ValueError) as error:
-            raise RunError(
-                f"the run in {str(path)!r} does not say how its images were scaled (older versions did not write that "
-                f"down), and its data cannot be looked at again: {error} Run it again."
-            ) from None
-        bytes_, mean, std = True, inputs.mean, inputs.std
-    return Scale("bytes" if bytes_ else "features" if about["shape"][:2] == [1, 1] else "floats", mean, std)
+    if about.inputs is not None:
+        kind: Literal["bytes", "floats", "features"] = "features" if about.shape[:2] == (1, 1) else "floats"
+        return Scale("bytes" if about.inputs.bytes else kind, about.inputs.mean, about.inputs.std)
+    try:
+        inputs = open_stream(config.stream, config.seed).inputs
+    except (DataError, ValueError) as error:
+        raise RunError(
+            f"the run in {str(path)!r} does not say how its images were scaled (older versions did not write that "
+            f"down), and its data cannot be looked at again: {error} Run it again."
+        ) from None
+    return Scale("bytes", inputs.mean, inputs.std)
+
+
+@dataclass(frozen=True, slots=True)
+class _Net:
+    """The network of an exported model."""
+
+    backbone: str
+    width: Annotated[int, Meta(ge=1, le=4096)] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What an exported file says of its weights."""
+
+    method: str
+    net: _Net
+    shape: Shape
+    input: Scale
+    classes: tuple[Label, ...]
+    tasks: tuple[tuple[Count, ...], ...]
+    accuracy: dict[str, list[Share | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """How a run read its examples."""
+
+    bytes: bool
+    mean: tuple[Finite, ...]
+    std: tuple[Spread, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What the weights of a run say of themselves; the first versions said less."""
+
+    shape: Shape
+    classes: tuple[Label, ...]
+    tasks: tuple[tuple[Count, ...], ...] | None = None
+    inputs: _Inputs | None = None
 
 
 def exported(about: dict[str, Any], weights: Params) -> Trained:
     """A model that was exported."""
-    try:
-        scale, shape = about["input"], about["shape"]
+    with taking_over("the exported model", "Export it again."):
+        found = as_record(about, _About)
         return Trained(
             kind="export",
-            method=about["method"],
-            backbone=about["net"]["backbone"],
-            width=about["net"]["width"],
-            shape=(shape[0], shape[1], shape[2]),
-            scale=replace(Scale(**scale), mean=tuple(scale["mean"]), std=tuple(scale["std"])),
-            classes=tuple(about["classes"]),
-            tasks=tuple(map(tuple, about["tasks"])),
+            method=found.method,
+            backbone=found.net.backbone,
+            width=found.net.width,
+            shape=found.shape,
+            scale=found.input,
+            classes=found.classes,
+            tasks=found.tasks,
             weights=weights,
-            accuracy=about["accuracy"],
+            accuracy=found.accuracy,
         )
-    except (LookupError, TypeError) as error:
-        raise CheckpointError(f"the exported model lacks {error}: it is of another version. Export it again.") from None

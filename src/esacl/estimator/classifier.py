@@ -25,6 +25,7 @@ from esacl.estimator.settings import check_unchanged, naming_parameters, own_of,
 from esacl.estimator.storage import Saved, read, write
 from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
+from esacl.streams.arrays import out_of_torch
 from esacl.streams.base import Examples
 
 Array = npt.NDArray[Any]
@@ -228,7 +229,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _array(self, X: Any, reset: bool) -> Array:
         """X as a checked array of numbers; names and number of features must be those of before."""
-        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+        X = out_of_torch(X, "X")
         array: Array = check_array(X, allow_nd=True, dtype="numeric", estimator=self, input_name="X")
         if array.ndim == 2 and (reset or self._layout.kind == "features"):
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -238,8 +239,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """y as an array of labels, one for each example."""
         if y is None:
             raise InputError("ContinualClassifier requires y to be passed, but the target y is None.")
-        y = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
-        labels: Array = column_or_1d(y, warn=True)
+        labels: Array = column_or_1d(out_of_torch(y, "y"), warn=True)
         if labels.dtype.kind in "fc":
             assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)

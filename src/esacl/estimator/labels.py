@@ -8,10 +8,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from esacl.documents import as_record
 from esacl.errors import InputError
 from esacl.types import State
 
 Array = npt.NDArray[Any]
+LONGEST = 4 * 65_536  # bytes of a text that is a label
 KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
@@ -65,8 +67,11 @@ class Labels:
 
     @staticmethod
     def from_state(state: State) -> "Labels":
-        """Labels of before."""
-        return Labels(np.array(state["values"], dtype=np.dtype(state["type"])))
+        """Labels of before; ValueError where they are none."""
+        kind = np.dtype(as_record(state["type"], str))
+        if kind.kind not in "biufUO" or kind.itemsize > LONGEST:
+            raise ValueError(f"labels of type {kind}")
+        return Labels(np.array(as_record(state["values"], list[str | int | float | bool]), dtype=kind))
 
 
 def _kind(labels: Array) -> str:

@@ -1,13 +1,14 @@
 """How arrays become examples: what their axes mean and how they are scaled, decided by the first task."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from esacl.documents import Finite, Positive, Spread
 from esacl.errors import ConfigError, InputError
 from esacl.streams.arrays import channel_axis
 from esacl.streams.images import measured_inputs
@@ -26,11 +27,16 @@ class Layout:
     the first task cannot swamp the others later.
     """
 
-    kind: str  # "features" or "images"
-    shape: tuple[int, int, int]
-    stored: str  # "uint8" or "float32"
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    kind: Literal["features", "images"]
+    shape: tuple[Positive, Positive, Positive]
+    stored: Literal["uint8", "float32"]
+    mean: tuple[Finite, ...]
+    std: tuple[Spread, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a scale of another number of channels."""
+        if not len(self.mean) == len(self.std) == self.shape[0]:
+            raise ValueError(f"{len(self.mean)} means and {len(self.std)} spreads for {self.shape[0]} channels")
 
     @staticmethod
     def of(array: Array, channels: str) -> "Layout":
@@ -75,7 +81,7 @@ def _tensor(array: Array) -> Tensor:
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
-def _arranged(array: Array, channels: str) -> tuple[str, Array]:
+def _arranged(array: Array, channels: str) -> tuple[Literal["features", "images"], Array]:
     """Features as [N, 1, 1, D], images as [N, C, H, W]; bytes stay bytes in images only."""
     if channels not in CHANNELS:
         raise ConfigError(f"channels = {channels!r} is not allowed. Allowed: {', '.join(map(repr, CHANNELS))}.")

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from esacl.config import Config
-from esacl.errors import CheckpointError, EsaclError
+from esacl.documents import Count, Positive, as_record
+from esacl.errors import CheckpointError
 from esacl.estimator.labels import Labels
 from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
@@ -16,7 +17,7 @@ from esacl.files import write_atomic
 from esacl.methods import Given as GivenMethod
 from esacl.methods.names import given_again
 from esacl.nets import Given, once_more, own_net
-from esacl.training.checkpoint import pack, unpack
+from esacl.training.checkpoint import pack, taking_over, unpack
 from esacl.version import __version__
 
 FORM = "esacl-classifier-1"
@@ -31,6 +32,21 @@ class Saved:
     labels: Labels
     layout: Layout
     learner: Learner
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """What is read of a file."""
+
+    params: dict[str, Any]
+    features: tuple[str, ...] | None
+    labels: dict[str, Any]
+    layout: Layout
+    config: dict[str, Any]
+    columns: Positive
+    expected: Positive | None
+    history: tuple[tuple[Count, ...], ...]
+    trainer: dict[str, Any]
 
 
 def write(path: Path, saved: Saved) -> None:
@@ -66,27 +82,24 @@ def read(path: Path, backbone: Given | None = None, method: GivenMethod | None =
         state = unpack(path, FORM, "saved classifier")
     except CheckpointError as error:
         raise CheckpointError(f"{error} {remedy}") from None
-    try:
-        layout = Layout(**state["layout"])
-        config = Config.from_mapping({**state["config"], "machine": _here(state)})
-        where = f"the classifier in {str(path)!r}"
+    where = f"the saved classifier {str(path)!r}"
+    with taking_over(where, remedy):
+        found = as_record(state, _Document)
+        layout, labels = found.layout, Labels.from_state(found.labels)
+        if len(labels) > found.columns or {n for own in found.history for n in own} - {*range(len(labels))}:
+            raise ValueError(f"{len(labels)} labels, {found.columns} columns and tasks of {found.history}")
+        config = Config.from_mapping({**found.config, "machine": _here(state)})
         given = once_more(config.net.backbone, backbone, where, "--backbone")
         own = None if given is None else own_net(given, layout.shape, config.seed)
         if own is not None:
-            own.check_is_of(state["trainer"]["net"]["model"], where)
+            own.check_is_of(found.trainer["net"]["model"], where)
         chosen = given_again(config, method, where)
-        config = resolved(config, layout.shape, state["config"]["machine"]["threads"], own, chosen)
-        plan = Plan(config, layout.shape, layout.inputs, state["columns"], state["expected"], own, chosen)
-        learner = Learner(plan, state["history"], state["trainer"])
+        config = resolved(config, layout.shape, found.config["machine"]["threads"], own, chosen)
+        plan = Plan(config, layout.shape, layout.inputs, found.columns, found.expected, own, chosen)
+        learner = Learner(plan, found.history, found.trainer)
         again = {"backbone": given, "method": method}
-        params = {**state["params"], **{name: each for name, each in again.items() if each is not None}}
-        return Saved(params, state["features"], Labels.from_state(state["labels"]), layout, learner)
-    except EsaclError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise CheckpointError(
-            f"the saved classifier {str(path)!r} does not hold what esacl {__version__} expects: {error}. {remedy}"
-        ) from None
+        params = {**found.params, **{name: each for name, each in again.items() if each is not None}}
+        return Saved(params, found.features, labels, layout, learner)
 
 
 def _here(state: dict[str, Any]) -> dict[str, Any]:

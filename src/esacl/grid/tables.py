@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 
+from esacl.documents import parse_json
 from esacl.errors import RunError
 from esacl.files import write_atomic
 from esacl.grid.plan import Cell, failures, lay_out, stops
@@ -39,7 +40,7 @@ def read_grid(out: Path) -> tuple[Recipe, list[Cell]]:
     """The grid in a folder, and its runs."""
     path = out / RECIPE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_bytes())
         points = [
             Point(
                 point["row"],

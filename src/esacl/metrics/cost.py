@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from esacl.documents import Amount
+
 
 @dataclass(frozen=True, slots=True)
 class Flops:
@@ -13,10 +15,10 @@ class Flops:
     credited: the paper's own accounting, as if the pruned network had been trained from the start (`credit`).
     """
 
-    paper: float
-    sparse: float
-    executed: float
-    credited: float | None = None  # None where the run did not record it
+    paper: Amount
+    sparse: Amount
+    executed: Amount
+    credited: Amount | None = None  # None where the run did not record it
 
 
 def flops(paper_macs: float, sparse_macs: float, executed_macs: float, credited_macs: float | None = None) -> Flops:

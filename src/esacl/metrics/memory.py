@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from esacl.documents import Count
 from esacl.nets.meter import Meter
 from esacl.nets.network import Network
 
@@ -18,9 +19,9 @@ from esacl.nets.network import Network
 class Footprint:
     """Bytes that training holds at once, counted: weights, what backward needs of a forward pass, gradients."""
 
-    parameters: int
-    activations: int
-    gradients: int
+    parameters: Count
+    activations: Count
+    gradients: Count
 
     @property
     def total(self) -> int:

@@ -21,7 +21,7 @@ from esacl.metrics.memory import reset_peak_memory
 from esacl.nets import Given, OwnNet, is_own, is_small, name_of, once_more, own_net
 from esacl.presets import settings_of
 from esacl.processes.team import team
-from esacl.runner.opened import Run
+from esacl.runner.opened import Run, Saved
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
 
@@ -178,8 +178,8 @@ def _prepare_again(
 
 def _saved_machine(directory: RunDirectory, recorded: MachineConfig) -> MachineConfig:
     """Threads and processes of the newest checkpoint, where those that were recorded later have saved nothing."""
-    state, _ = directory.checkpoints.newest()
-    saved = recorded if state is None else Config.from_mapping(state["config"]).machine
+    state, _ = directory.checkpoints.newest(Saved.of)
+    saved = recorded if state is None else Saved.of(state).settings.machine
     if saved.processes == recorded.processes:
         return recorded
     return replace(recorded, processes=saved.processes, threads=saved.threads)

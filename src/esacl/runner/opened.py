@@ -1,7 +1,7 @@
 """A run in its directory: trained, logged and saved as it goes, and finished with its figures."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 from esacl.artifacts import Results, RunDirectory
 from esacl.assembly import assemble
 from esacl.config import Config
-from esacl.errors import CheckpointError
+from esacl.documents import Amount, Count, as_record
+from esacl.errors import CheckpointError, ConfigError
 from esacl.methods import Method
 from esacl.metrics.memory import peak_memory_bytes
 from esacl.nets import OwnNet
@@ -19,10 +20,42 @@ from esacl.processes.job import agree
 from esacl.report import write_report
 from esacl.runner.figures import figures
 from esacl.streams import Stream
+from esacl.training.checkpoint import Unfit, taking_over
 from esacl.training.events import EpochDone, Event, StepDone, TaskDone, as_json
+from esacl.training.trainer import Trainer
+from esacl.types import State
 
 ELSEWHERE = {"stream.data_dir", "machine.device", "machine.processes"}
 """Settings that may change between a stop and a resume: where the data are, where and by how many it computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a checkpoint of a run holds."""
+
+    number: Count
+    fingerprint: str  # of the data
+    event_bytes: Count
+    seconds: Amount
+    peak_memory_bytes: Count
+    config: dict[str, Any]
+    trainer: dict[str, Any]
+
+    @staticmethod
+    def of(state: State) -> "Saved":
+        """A state that was read; Unfit where it is not that of a run."""
+        with taking_over("the checkpoint"):
+            saved = as_record(state, Saved)
+        try:
+            _ = saved.settings
+        except ConfigError as error:
+            raise Unfit(f"the checkpoint holds settings that this version does not know: {error}") from None
+        return saved
+
+    @property
+    def settings(self) -> Config:
+        """The settings it was saved with."""
+        return Config.from_mapping(self.config)
 
 
 class Run:
@@ -52,11 +85,16 @@ class Run:
         self._reading = perf_counter() - began
         self._earlier = 0.0  # seconds of the processes before this one
         self._peak = 0  # memory that they took
-        processes = config.machine.processes
-        shares = Shares(0, processes) if processes > 1 else None
-        self.trainer = assemble(config, stream, device, own=own, shares=shares, method=method)
-        self.trainer.seconds["data"] = self._reading
+        self._method = method
         self._saved = 0
+        self.trainer = self._assembled()
+        self.trainer.seconds["data"] = self._reading
+
+    def _assembled(self) -> Trainer:
+        """A trainer at the beginning."""
+        processes = self.config.machine.processes
+        shares = Shares(0, processes) if processes > 1 else None
+        return assemble(self.config, self.stream, self.device, own=self._own, shares=shares, method=self._method)
 
     def restore(self) -> None:
         """Continue from the newest whole checkpoint; without any, from the beginning."""
@@ -64,29 +102,33 @@ class Run:
 
     def load(self) -> int:
         """Be where the newest whole checkpoint is; returns how long the event log was then. Nothing is written."""
-        state, problems = self.directory.checkpoints.newest()
+        state, problems = self.directory.checkpoints.newest(self._take)
         going_on = "Continuing from the one before it." if state else "There is no other: starting from the beginning."
         self.notes += [*problems, *([going_on] if problems else [])]
-        if state is None:
-            return 0
-        if state["fingerprint"] != self.fingerprint:
+        return 0 if state is None else int(state["event_bytes"])
+
+    def _take(self, state: State) -> None:
+        """Be where that state is; Unfit where nobody can be."""
+        saved = Saved.of(state)
+        if saved.fingerprint != self.fingerprint:
             raise CheckpointError(
                 f"the data of {self.config.stream.name!r} are not those that the run in {str(self.directory.path)!r} "
                 f"was started with. Give back the same data, or start a new run."
             )
-        self._check_settings(state["config"])
-        if self._own is not None:
-            self._own.check_is_of(state["trainer"]["net"]["model"], f"the run in {str(self.directory.path)!r}")
-        self.trainer.load_state_dict(state["trainer"])
-        self._peak = state["peak_memory_bytes"]
+        self._check_settings(saved.settings)
+        where = f"the run in {str(self.directory.path)!r}"
+        trainer = self._assembled()  # a new one, as half of a state may be in the last already
+        with taking_over(f"checkpoint {saved.number} of {where}"):
+            if self._own is not None:
+                self._own.check_is_of(saved.trainer["net"]["model"], where)
+            trainer.load_state_dict(saved.trainer)
+        self.trainer = trainer
         self.trainer.seconds["data"] += self._reading
-        self._earlier = state["seconds"]
-        self._saved = state["number"]
-        return int(state["event_bytes"])
+        self._peak, self._earlier, self._saved = saved.peak_memory_bytes, saved.seconds, saved.number
 
-    def _check_settings(self, before: dict[str, Any]) -> None:
+    def _check_settings(self, before: Config) -> None:
         """Refuse to continue with other settings than the run was started with."""
-        now, then = self.config.flat(), Config.from_mapping(before).flat()
+        now, then = self.config.flat(), before.flat()
         several = {"machine.threads"} if now["machine.processes"] != then["machine.processes"] else set()
         for name in sorted({*now, *then} - ELSEWHERE - several):
             if now.get(name) != then.get(name):
@@ -109,16 +151,16 @@ class Run:
 
     def _save(self) -> None:
         self._saved += 1
-        state = {
-            "number": self._saved,
-            "fingerprint": self.fingerprint,
-            "event_bytes": self.directory.event_bytes(),
-            "seconds": self._elapsed(),
-            "peak_memory_bytes": self._peak_memory(),
-            "config": self.config.to_mapping(),
-            "trainer": self.trainer.state_dict(),
-        }
-        self.directory.checkpoints.save(self._saved, state)
+        state = Saved(
+            number=self._saved,
+            fingerprint=self.fingerprint,
+            event_bytes=self.directory.event_bytes(),
+            seconds=self._elapsed(),
+            peak_memory_bytes=self._peak_memory(),
+            config=self.config.to_mapping(),
+            trainer=self.trainer.state_dict(),
+        )
+        self.directory.checkpoints.save(self._saved, {each.name: getattr(state, each.name) for each in fields(state)})
 
     def _peak_memory(self) -> int:
         return max(self._peak, peak_memory_bytes(self.device))

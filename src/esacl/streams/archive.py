@@ -5,6 +5,7 @@ Absolute names, `..`, links and devices are refused. Whatever is damaged is one 
 
 import gzip
 import io
+import lzma
 import os
 import stat
 import struct
@@ -24,7 +25,8 @@ MOST_HEADER = 2**20
 """Bytes of a tar's own notes (long names and the like) above which it is taken for an attack."""
 
 _GZIP = b"\x1f\x8b"
-_BROKEN = (EOFError, OSError, ValueError, RuntimeError, struct.error, zlib.error, tarfile.TarError, zipfile.BadZipFile)
+_CODECS = (struct.error, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+_BROKEN = (EOFError, OSError, ValueError, RuntimeError, *_CODECS)
 
 
 class Archive(ABC):

@@ -1,6 +1,6 @@
 """Your own arrays: images or feature vectors in memory, with labels of any kind."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -70,6 +70,8 @@ def from_arrays(
     found = labelled_source(x_train, y_train, x_test, y_test, validation=config.validation, name=name)
     if len(found.class_names) == 1:
         raise DataError(f"y_train has a single class, {found.class_names[0]}; a stream needs at least 2.")
+    if not isinstance(class_names, Iterable | None):
+        raise DataError(f"class_names = {class_names!r} is not allowed. Allowed: a list of texts, one for each label.")
     names = found.class_names if class_names is None else tuple(map(str, class_names))
     if len(names) != len(found.class_names):
         raise DataError(f"class_names has {len(names)} names, but y_train has {len(found.class_names)} labels.")
@@ -132,7 +134,7 @@ def scaled(source: Source, inputs: ImageInputs) -> Source:
 def _examples(values: npt.ArrayLike | Tensor, what: str) -> Tensor:
     """Images as uint8 or float32 [N, C, H, W], features as float32 [N, 1, 1, D]."""
     try:
-        array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+        array = np.asarray(out_of_torch(values, what))
     except ValueError:
         raise DataError(f"{what} is not an array: its rows differ in length. {_FORMS}") from None
     if array.size == 0:
@@ -148,6 +150,16 @@ def _examples(values: npt.ArrayLike | Tensor, what: str) -> Tensor:
         if axis is not None:
             return _stored(np.moveaxis(array, axis, 1))
     raise DataError(f"{what} has type {array.dtype} and shape {list(array.shape)}. {_FORMS}")
+
+
+def out_of_torch(values: Any, what: str) -> Any:
+    """Tensors as arrays of NumPy, which has no bfloat16; anything else as it is."""
+    if not isinstance(values, Tensor):
+        return values
+    if values.is_meta:
+        raise DataError(f"{what} is a tensor on the device 'meta', which holds no values. Give one that does.")
+    dense = values.detach().to_dense() if values.layout != torch.strided else values.detach()
+    return (dense.float() if dense.dtype == torch.bfloat16 else dense).cpu().numpy()
 
 
 def _finite(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
@@ -176,9 +188,12 @@ def _stored(images: npt.NDArray[Any]) -> Tensor:
 
 
 def _labels(values: Labels, what: str) -> list[Hashable]:
-    if isinstance(values, Tensor | np.ndarray) and values.ndim != 1:
-        raise DataError(f"{what} has shape {list(values.shape)}, but one label for each example is needed: [N].")
-    labels = list(values.tolist() if isinstance(values, Tensor | np.ndarray) else values)
+    found = out_of_torch(values, what)
+    if isinstance(found, np.ndarray) and found.ndim != 1:
+        raise DataError(f"{what} has shape {list(found.shape)}, but one label for each example is needed: [N].")
+    if not isinstance(found, Iterable):
+        raise DataError(f"{what} is {found!r}, but one label for each example is needed: [N].")
+    labels = list(found.tolist() if isinstance(found, np.ndarray) else found)
     for row, label in enumerate(labels):
         if not isinstance(label, Hashable) or label is None or label != label:
             raise DataError(f"{what} has the label {label!r} in row {row}; a label is a number or a text.")

@@ -1,13 +1,13 @@
 """Every stream by name: what it is, and how to open it."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from esacl import plugins
 from esacl.code import imported, told
 from esacl.config import StreamConfig
 from esacl.errors import ConfigError, EsaclError, unknown_name
+from esacl.files import user_path
 from esacl.streams import digits, domains, folder
 from esacl.streams.base import Source, Stream
 from esacl.streams.choose import Limit
@@ -90,7 +90,7 @@ def opened(found: Any, config: StreamConfig, seed: int) -> Stream:
 def absolute(config: StreamConfig) -> StreamConfig:
     """The same stream, found from any working directory: with whole paths."""
     if config.name.startswith(_FOLDER):
-        path = Path(config.name.removeprefix(_FOLDER)).expanduser()
+        path = user_path(config.name.removeprefix(_FOLDER))
         return replace(config, name=f"{_FOLDER}{path.resolve()}") if config.name != _FOLDER else config
     if config.name in {data.stream for data in OFFICIAL.values()}:
         return replace(config, data_dir=str(data_folder(config.data_dir).resolve()))
@@ -113,7 +113,7 @@ def open_stream(config: StreamConfig | str, seed: int = 0, progress: Progress | 
         path = config.name.removeprefix(_FOLDER)
         if not path:
             raise ConfigError("stream 'folder:' names no folder. Write folder:PATH, such as folder:photos.")
-        return split(folder.read(Path(path).expanduser(), config.image_size or 32, progress), config, seed)
+        return split(folder.read(user_path(path), config.image_size or 32, progress), config, seed)
     found = imported("stream", config.name) if config.is_code else _offered(config.name)
     if found is not None:
         return opened(found, config, seed)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from esacl.errors import DataError
+from esacl.streams.arrays import out_of_torch
 
 FORMS = (
     "Allowed: a torch Dataset of (x, label) with a length, a Hugging Face dataset, an Avalanche benchmark, a pair "
@@ -122,7 +123,7 @@ def stacked(values: Sequence[Any], where: str) -> npt.NDArray[Any]:
 def _array(value: Any) -> npt.NDArray[Any]:
     if hasattr(value, "convert") and hasattr(value, "mode"):  # an image of Pillow
         return np.asarray(value if value.mode in ("L", "RGB") else value.convert("RGB"))
-    return np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
+    return np.asarray(out_of_torch(value, "an example"))
 
 
 def _plain(label: Any) -> Any:

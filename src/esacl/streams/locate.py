@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from esacl.errors import DataError
+from esacl.files import user_path
 from esacl.streams import cifar, tinyimagenet
 from esacl.streams.archive import Archive, open_archive
 from esacl.streams.base import Source
@@ -23,7 +24,7 @@ _READERS: dict[str, Callable[[Archive, Limit, Progress | None], Source]] = {
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
     """The folder that holds the data sets: as given, else $ESACL_DATA, else ./data."""
-    return Path(data_dir or os.environ.get("ESACL_DATA") or "data").expanduser()
+    return user_path(data_dir or os.environ.get("ESACL_DATA") or "data")
 
 
 def find(data: Official, folder: Path) -> Path | None:

@@ -6,18 +6,21 @@ file's metadata whose leaves name the tensors.
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from esacl.errors import CheckpointError
+from esacl.documents import as_record, parse_json
+from esacl.errors import CheckpointError, EsaclError
 from esacl.files import Folder, remove_leftovers
-from esacl.sealed import digest
+from esacl.sealed import digest, read_tensors
 from esacl.types import State
+from esacl.version import __version__
 
 FORMAT = "esacl-checkpoint-1"
 KEPT = 2  # the newest and the one before it
@@ -34,22 +37,34 @@ def pack(state: State, form: str = FORMAT) -> bytes:
 
 def unpack(path: Path, form: str = FORMAT, kind: str = "checkpoint") -> State:
     """The state in a file of that form, which people call `kind`; anything wrong with it is a CheckpointError."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the {kind} {str(path)!r} cannot be read: {error}.") from None
+    metadata, tensors = read_tensors(path, "")
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     found = metadata.get("format")
     if found != form:
         raise CheckpointError(f"{str(path)!r} is not a {kind} of this library (format {found!r}, not {form!r}).")
     if metadata.get("sha256") != digest(metadata.get("tree", ""), tensors):
         raise CheckpointError(f"the {kind} {str(path)!r} is damaged: its contents do not match its digest.")
-    state = from_tree(json.loads(metadata["tree"]), tensors)
+    with taking_over(f"the {kind} {str(path)!r}"):
+        state = as_record(from_tree(parse_json(metadata["tree"]), tensors), dict[Any, Any])
     if tensors:
         raise CheckpointError(f"the {kind} {str(path)!r} holds unused tensors: {', '.join(sorted(tensors)[:3])}.")
-    assert isinstance(state, dict)
     return state
+
+
+class Unfit(CheckpointError):
+    """A state that is whole, but not one that this version can go on from."""
+
+
+@contextmanager
+def taking_over(what: str, remedy: str = "") -> Iterator[None]:
+    """Whatever goes wrong while a state is put in its place, as one line: a digest vouches for bytes, not for sense."""
+    try:
+        yield
+    except EsaclError:
+        raise
+    except Exception as error:  # parts make what they like of a state that is not theirs
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise Unfit(f"{what} does not hold what esacl {__version__} expects: {reason}. {remedy}".rstrip()) from None
 
 
 def fingerprint(state: State) -> str:
@@ -96,14 +111,28 @@ class Checkpoints:
         """Delete what a killed writer left of a checkpoint."""
         remove_leftovers(self._files, lambda name: _NAME.fullmatch(name) is not None)
 
-    def newest(self) -> tuple[State | None, list[str]]:
-        """The newest whole checkpoint (None without any), and what is wrong with newer ones."""
+    def newest(self, take: Callable[[State], object] = lambda state: None) -> tuple[State | None, list[str]]:
+        """The newest whole checkpoint that `take` can go on from (None without any), and what is wrong with newer ones.
+
+        Where there are whole ones, but `take` finds all of them unfit, that is an error: another version of this
+        library may go on from them.
+        """
         problems: list[str] = []
+        unfit: list[Unfit] = []
         for number in reversed(self.numbers()):
             try:
-                return unpack(self._files.file(_name(number))), problems
+                state = unpack(self._files.file(_name(number)))
             except CheckpointError as error:
                 problems.append(str(error))
+                continue
+            try:
+                take(state)
+                return state, problems
+            except Unfit as error:
+                unfit.append(error)
+                problems.append(str(error))
+        if unfit:
+            raise unfit[0]
         return None, problems
 
     def before_newest(self) -> State | None:
@@ -136,13 +165,16 @@ def to_tree(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
 
 
 def from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
-    """What `to_tree` was given."""
-    if not isinstance(tree, list):
-        return tree
-    kind, content = tree
-    if kind == "tensor":
-        return tensors.pop(content)
-    if kind == "dict":
-        return {key: from_tree(item, tensors) for key, item in content}
-    items = [from_tree(item, tensors) for item in content]
-    return tuple(items) if kind == "tuple" else items
+    """What `to_tree` was given; ValueError where it gave something else."""
+    match tree:
+        case None | bool() | int() | float() | str():
+            return tree
+        case ["tensor", str(name)] if name in tensors:
+            return tensors.pop(name)
+        case ["dict", [*pairs]]:
+            return {key: from_tree(item, tensors) for key, item in as_record(pairs, list[tuple[str | int, Any]])}
+        case ["list", [*items]]:
+            return [from_tree(item, tensors) for item in items]
+        case ["tuple", [*items]]:
+            return tuple(from_tree(item, tensors) for item in items)
+    raise ValueError(f"{str(tree)[:40]!r} is no part of a state")

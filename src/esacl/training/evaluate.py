@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from esacl.documents import Share
 from esacl.nets.network import Network
 from esacl.objectives.readout import Readout
 from esacl.streams.base import Stream, Task
@@ -13,8 +14,8 @@ from esacl.streams.base import Stream, Task
 class Accuracies:
     """Accuracy on each task, as fractions; no Class-IL for methods that must be told the task."""
 
-    task_il: tuple[float, ...]
-    class_il: tuple[float, ...] | None
+    task_il: tuple[Share, ...]
+    class_il: tuple[Share, ...] | None
 
 
 def evaluate(

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from esacl.documents import Amount, Count, Positive, as_record
 from esacl.training.evaluate import Accuracies
 
 
@@ -12,10 +13,10 @@ from esacl.training.evaluate import Accuracies
 class TaskStarted:
     """A task begins."""
 
-    task: int
-    tasks: int  # that are learnt in turn
-    classes: tuple[int, ...]  # columns of its classes
-    examples: int  # to learn from, with what is remembered where that is mixed in
+    task: Count
+    tasks: Positive  # that are learnt in turn
+    classes: tuple[Count, ...]  # columns of its classes
+    examples: Count  # to learn from, with what is remembered where that is mixed in
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,12 @@ class StepDone:
 class EpochDone:
     """An epoch has ended; the trainer's state may be saved now."""
 
-    task: int
+    task: Count
     phase: str
-    epoch: int
-    epochs: int
+    epoch: Count
+    epochs: Count
     loss: float
-    samples: int
+    samples: Count
     lr: float
     seconds: float
 
@@ -48,8 +49,8 @@ class EpochDone:
 class Pruned:
     """A task has ended and its weights were pruned."""
 
-    task: int
-    density: float  # share of the prunable weights in use from now on
+    task: Count
+    density: Amount  # share of the prunable weights in use from now on
     before: Accuracies | None  # before that, where `train.unpruned` asks for it
 
 
@@ -57,19 +58,28 @@ class Pruned:
 class TaskDone:
     """A task has ended and every task was evaluated; the trainer's state may be saved now."""
 
-    task: int
+    task: Count
     accuracies: Accuracies
-    density: float  # share of the prunable weights in use
+    density: Amount  # share of the prunable weights in use
 
 
-Event = TaskStarted | StepDone | EpochDone | Pruned | TaskDone
+Logged = TaskStarted | EpochDone | Pruned | TaskDone
+Event = Logged | StepDone
 
-KINDS = {TaskStarted: "start", EpochDone: "epoch", Pruned: "pruned", TaskDone: "task"}
+KINDS: dict[type[Logged], str] = {TaskStarted: "start", EpochDone: "epoch", Pruned: "pruned", TaskDone: "task"}
 """Events that are worth a line in a log, and what they are called there: all but steps."""
 
 
-def as_json(event: TaskStarted | EpochDone | Pruned | TaskDone) -> dict[str, Any]:
+def as_json(event: Logged) -> dict[str, Any]:
     """An event as plain values, with its kind."""
     values = asdict(event)
     accuracies = values.pop("accuracies", {})
     return {"event": KINDS[type(event)], **values, **accuracies}
+
+
+def from_json(line: Any) -> Logged | None:
+    """The event that `as_json` wrote; None for one of another kind, and ValueError where it is no event."""
+    values = as_record(line, dict[str, Any])
+    found = as_record(values.get("event"), str)
+    kind = next((kind for kind, name in KINDS.items() if name == found), None)
+    return None if kind is None else as_record({"accuracies": values, **values}, kind)

@@ -9,6 +9,7 @@ from time import perf_counter
 import torch
 
 from esacl.config import TrainConfig
+from esacl.documents import Count, as_record
 from esacl.errors import Diverged
 from esacl.nets.network import Network
 from esacl.nets.partition import overall_density
@@ -26,10 +27,10 @@ from esacl.types import State
 class Position:
     """How far training has come: stages done, phases done in this stage, epochs done in this phase and stage."""
 
-    stage: int = 0
-    phase: int = 0
-    epoch: int = 0
-    stage_epoch: int = 0
+    stage: Count = 0
+    phase: Count = 0
+    epoch: Count = 0
+    stage_epoch: Count = 0
 
 
 class Trainer:
@@ -210,18 +211,15 @@ class Trainer:
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before, whatever this trainer was built from."""
-        self.position = Position(**state["position"])
-        self.untrained = None if state["untrained"] is None else _accuracies(state["untrained"])
-        self.rows = [_accuracies(row) for row in state["rows"]]
-        self.unpruned = [_accuracies(row) for row in state["unpruned"]]
-        self.paper_macs = state["paper_macs"]
-        self.samples = state["samples"]
-        self.seconds = dict(state["seconds"])
+        self.position = as_record(state["position"], Position)
+        if self.position.stage > len(self.stream.stages):
+            raise ValueError(f"{self.position.stage} tasks are done of {len(self.stream.stages)}")
+        self.untrained = None if state["untrained"] is None else as_record(state["untrained"], Accuracies)
+        self.rows = as_record(state["rows"], list[Accuracies])
+        self.unpruned = as_record(state["unpruned"], list[Accuracies])
+        self.paper_macs = as_record(state["paper_macs"], float)
+        self.samples = as_record(state["samples"], int)
+        self.seconds = as_record(state["seconds"], dict[str, float])
         self.net.load_state_dict(state["net"])
         self.parts.load_state_dict(state["parts"])
         self._optimizer_state = state["optimizer"]
-
-
-def _accuracies(values: State) -> Accuracies:
-    class_il = values["class_il"]
-    return Accuracies(tuple(values["task_il"]), None if class_il is None else tuple(class_il))
