@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup bench-flatness results clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-parity bench-startup bench-flatness results kill clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -68,6 +68,9 @@ bench-startup: $(VENV)/.dev ## measure how long the command line takes to answer
 
 bench-flatness: $(VENV)/.dev ## compare the sharpness of EsaCL's pruned point with SGD's at equal training loss (Split digits)
 	$(BIN)/python benchmarks/flatness.py
+
+kill: $(VENV)/.dev ## kill training 100 times at random moments, go on, compare every bit; KILLS=20 SEED=1 for others
+	$(BIN)/python -m tests.kills --cases $(or $(KILLS),100) --seed $(or $(SEED),0)
 
 clean: ## remove the environment and caches (runs/ stays)
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

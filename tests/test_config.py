@@ -29,7 +29,7 @@ from esacl.methods import METHODS, resolve
 from esacl.nets import BACKBONES
 from esacl.optim.gpm import Gpm
 from esacl.options import _alternatives
-from esacl.sparsity.esacl import Esacl
+from esacl.sparsity.esacl import OF_THE_PULL, Esacl
 from tests.builders import stream
 
 STREAM = stream(shape=(1, 16, 16))
@@ -71,6 +71,7 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
         if METHODS[method].part(slot) is Esacl:
             tables[slot]["form"] = "freeze"  # the other one has no use for some update options
+            tables[slot] = {name: value for name, value in tables[slot].items() if name not in OF_THE_PULL}
     contradicting = {"update": ("eta", "averaging"), "selection": ("redundant",), "gradient": ("every",)}
     for slot, names in {**contradicting, "constraint": ("norms",), "train": ("columns",)}.items():
         for name in names:

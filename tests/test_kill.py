@@ -1,43 +1,33 @@
 """Kill it at any moment and it resumes to the same bits."""
 
-import json
 import os
 import random
 import signal
 import time
-from itertools import count
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from safetensors.torch import load_file
 
 from esacl.training.checkpoint import Checkpoints
 from tests.forks import forks
+from tests.kills.bits import of_run
+from tests.kills.fronts import run_command, strike_itself
+from tests.kills.moments import Moment
 
 RUN = ["run", "--method", "der++", "--epochs", "2", "--buffer", "40", "--limit-per-class", "60", "--threads", "1"]
 KILLS = 12
-
-
-def command(arguments, die_at=None):
-    """The command line in a process of its own; it may kill itself at the n-th write that reaches the disk."""
-    if die_at is not None:
-        calls, plain = count(1), os.fsync
-
-        def fsync(descriptor):
-            if next(calls) == die_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            plain(descriptor)
-
-        os.fsync = fsync
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    from esacl.cli import app
-
-    app(arguments)
+FOLDER = TemporaryDirectory()  # what processes print
 
 
 def launch(*arguments, die_at=None):
-    process = forks.Process(target=command, args=([str(a) for a in arguments], die_at))
+    """The command line in a process of its own; it may be killed at the n-th write that reaches the disk."""
+    folder = Path(FOLDER.name)
+    moment = None if die_at is None else Moment("write", die_at)
+    process = forks.Process(
+        target=run_command, args=([str(a) for a in arguments], folder, moment, partial(strike_itself, folder / "kills"))
+    )
     process.start()
     return process
 
@@ -48,17 +38,6 @@ def complete(*arguments):
     assert process.exitcode == 0
 
 
-def bits(directory):
-    """Everything a run leaves behind, without what a clock or a memory gauge said."""
-    results = json.loads((directory / "results.json").read_text())
-    del results["seconds"], results["peak_memory_bytes"]
-    events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
-    for event in events:
-        event.pop("seconds", None)
-    weights = {name: value.numpy().tobytes() for name, value in load_file(directory / "model.safetensors").items()}
-    return results, events, weights
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A run that nobody interrupts: what it leaves behind, and how long it trains."""
@@ -66,7 +45,7 @@ def whole(tmp_path_factory):
     complete("methods")  # warms the server up
     began = time.monotonic()
     complete(*RUN, "--out", directory)
-    return bits(directory), time.monotonic() - began
+    return of_run(directory), time.monotonic() - began
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX systems")
@@ -83,7 +62,7 @@ def test_a_run_killed_at_a_random_moment_resumes_to_the_same_bits(whole, tmp_pat
         complete("resume", directory)
     else:
         complete(*RUN, "--out", directory)
-    assert bits(directory) == expected
+    assert of_run(directory) == expected
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX systems")
@@ -101,7 +80,7 @@ def test_a_run_killed_again_and_again_while_it_writes_resumes_to_the_same_bits(w
         assert process.exitcode == -signal.SIGKILL
         deaths += 1
     assert deaths >= 4
-    assert bits(directory) == expected
+    assert of_run(directory) == expected
 
 
 def test_a_second_process_on_the_same_directory_is_refused(tmp_path):
@@ -135,4 +114,4 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_says_so(wh
     told = capfd.readouterr().err
     assert "is damaged" in told
     assert "Continuing from the one before it" in told
-    assert bits(directory) == expected
+    assert of_run(directory) == expected

@@ -47,6 +47,11 @@ class Part:
         return None
 
     @classmethod
+    def switched_off(cls, name: str, options: Mapping[str, Any]) -> tuple[str, list[str]]:
+        """Which setting of its own leaves another slot without its part, by the option `name`; what to set instead."""
+        return f"{name} = false", [f"{name} = true"]
+
+    @classmethod
     def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
         """Training columns of its authors' code, given its own options; None where the part leaves that to others."""
         return None

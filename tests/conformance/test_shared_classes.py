@@ -10,6 +10,8 @@ from esacl.config import StreamConfig
 from esacl.errors import ConfigError
 from esacl.methods import METHODS
 from esacl.streams import as_stream, open_stream
+from tests.builders import finish, trainer
+from tests.resuming import assert_resumes
 
 HOLDING = {"packnet", "wsn", "nispa"}
 QUICK = {"epochs": 1, "batch_size": 16, "width": 16, "threads": 1}
@@ -65,17 +67,22 @@ def test_contrastive_learning_has_anchors_in_every_look(rotated, tmp_path):
     assert torch.equal(rotated.task_of_at(1), torch.ones(10, dtype=torch.int64))
 
 
-def test_a_probe_is_fitted_on_what_is_remembered_of_earlier_looks(rotated, tmp_path):
-    """Without it the head would know the last look only."""
+def test_a_probe_is_fitted_on_each_example_of_all_looks_once(rotated, tmp_path):
+    """Without the earlier looks the head would know the last one only; exemplars of the last are in its task."""
     seen = []
     from esacl.objectives import probe
 
-    usual = probe.fit_probe
+    usual = probe.features_of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "fit_probe", lambda x, *rest: seen.append(len(x)) or usual(x, *rest))
+        patch.setattr(probe, "features_of", lambda net, context, x: seen.append(x) or usual(net, context, x))
         esacl.run(settings("co2l"), tmp_path / "run", stream=rotated)
-    own = len(rotated.tasks[0].train)
-    assert seen == [own, own + 20, own + 20]
+    looks = [{image.numpy().tobytes() for image in task.train.x} for task in rotated.tasks]
+    assert len(seen) == 3
+    for now, images in enumerate(seen):
+        shown = [image.numpy().tobytes() for image in images]
+        assert len(set(shown)) == len(shown)
+        assert set(shown) >= looks[now]
+        assert all(any(each in looks[look] for each in shown) for look in range(now))
 
 
 @pytest.mark.parametrize("name", ["esacl-der++", "icarl"])
@@ -92,6 +99,26 @@ def test_a_run_on_given_tasks_resumes_to_the_same_bits(name, tmp_path):
         esacl.resume(tmp_path / "part")
     again = esacl.resume(tmp_path / "part", stream=made)
     assert again.matrix == whole.matrix
+    weights = [(tmp_path / part / "model.safetensors").read_bytes() for part in ("whole", "part")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("name", ["der++", "icarl", "co2l", "esacl-ewc"])
+def test_blurred_tasks_resume_at_every_boundary_to_the_same_bits(name, blurred, tmp_path):
+    options = {"objective": {"buffer": 20}} if "buffer" in METHODS[name].options("objective") else {}
+    used = finish(trainer(name, options, of=blurred, seed=5))
+    assert len(assert_resumes(lambda: trainer(name, options, of=blurred), used, tmp_path)) == 2 * (2 + 1)
+
+
+def test_a_run_opens_its_blurred_stream_again_when_it_resumes(tmp_path):
+    """Which examples are spread over which tasks is in no checkpoint: it is drawn anew, from the recorded settings."""
+    spread = {"tasks": 2, "limit_per_class": 10, "blur": 0.3}
+    given = esacl.Config.from_mapping({**settings("der++").to_mapping(), "stream": spread})
+    whole = esacl.run(given, tmp_path / "whole")
+    for event in esacl.stream(given, tmp_path / "part"):
+        if type(event).__name__ == "TaskDone":
+            break
+    assert esacl.resume(tmp_path / "part").matrix == whole.matrix
     weights = [(tmp_path / part / "model.safetensors").read_bytes() for part in ("whole", "part")]
     assert weights[0] == weights[1]
 

@@ -18,6 +18,7 @@ from esacl.grid.drive import ATTEMPTS, Drive, _Open
 from esacl.grid.news import Failed, Finished, Noted, Progressed
 from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
+from esacl.grid.work import train
 from tests.forks import start_server
 
 RECIPE = """
@@ -114,6 +115,17 @@ def test_a_run_whose_workers_die_again_and_again_is_given_up(cells, cluster):
     assert [type(news) for news in told] == [Noted] * (ATTEMPTS - 1) + [Failed]
     assert f"its worker died {ATTEMPTS} times without a new checkpoint" in told[-1].reason
     assert not drive._open
+
+
+def test_a_worker_does_not_wait_for_the_answer_of_a_client_that_is_gone(cluster, monkeypatch):
+    from distributed import Queue
+
+    monkeypatch.setattr("esacl.grid.work.LOOK", 0.1)
+    with connect(1, cluster) as client:
+        asking = client.submit(train, "esacl-silent", 0, pure=False)
+        assert Queue("esacl-silent-mail", client=client).get(timeout=30)["kind"] == "ask"
+        asking.cancel()
+        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
 
 
 def test_a_worker_with_another_version_is_refused(cells, cluster):

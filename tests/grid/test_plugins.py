@@ -1,9 +1,11 @@
 """A grid over a method, a stream and a backbone of other packages, and over code that is named again."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from esacl.cli.grid_runs import command_again
 from esacl.errors import ConfigError
 from esacl.grid.recipe import read_recipe
 from tests.cli.commands import esacl
@@ -35,3 +37,18 @@ def test_code_in_a_recipe_is_started_only_where_it_is_named_again(recipe, cluste
     esacl("grid", path, "--out", tmp_path / "out", *words)
     found = [json.loads(file.read_text())["method"] for file in (tmp_path / "out").rglob("results.json")]
     assert found == ["mine.py:METHOD"]
+
+
+def test_a_tuning_starts_code_only_where_it_is_named_again(recipe, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(CODE)
+    path = recipe('seeds = [0, 1]\n[[rows]]\nname = "mine"\nmethod = "mine.py:METHOD"\ntune = { lr = [0.01, 0.1] }\n')
+    with pytest.raises(ConfigError, match=r"which no file is allowed to start.* add --code mine\.py:METHOD"):
+        esacl("tune", path, "--dry-run")
+    esacl("tune", path, "--dry-run", "--code", "mine.py:METHOD")
+    assert "4 of 4 runs to do" in capsys.readouterr().out
+
+
+def test_the_command_to_repeat_names_each_code_with_a_flag_of_its_own():
+    again = command_again("grid", Path("r.toml"), {"--seeds": [0, 1], "--code": ["a:B", "c:D"]})
+    assert again == "esacl grid r.toml --seeds 0 1 --code a:B --code c:D"

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 import esacl
-from esacl.config import NetConfig, TrainConfig
+from esacl.config import Config, NetConfig, TrainConfig
 from esacl.deploy import open_model
 from esacl.errors import ConfigError
-from esacl.methods import METHODS, combine, resolve
+from esacl.methods import METHODS, check_settings, combine, resolve
 from esacl.methods.catalogue import ESACL, GPM
 from esacl.optim.gpm import Gpm, GpmOptions
 from esacl.runner import reopen
@@ -41,6 +41,21 @@ def normalisation(training: Trainer, task: int) -> dict[str, Tensor]:
 @NORMS
 def test_a_run_resumes_bit_for_bit_with_any_normalisation(norms: str, tmp_path: Path) -> None:
     assert assert_resumes(lambda: gpm(norms), finish(gpm(norms, seed=7)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "parts"),
+    [("gpm", {"readout": "nearest-mean"}), ("icarl", {}), ("co2l", {})],
+    ids=lambda value: str(value),
+)
+@KEPT
+def test_a_readout_for_all_tasks_is_refused_beside_norms_of_each(
+    norms: str, method: str, parts: dict[str, str]
+) -> None:
+    config = Config.of(method=method, **{"constraint": "gpm", **parts}).with_options(constraint={"norms": norms})
+    with pytest.raises(ConfigError, match=f"is fitted with the normalisation of the last task, but .* = '{norms}'"):
+        check_settings(config)
+    check_settings(config.with_options(constraint={"norms": "first"}))
 
 
 @NORMS

@@ -159,6 +159,23 @@ def test_wanted_rows_change_neither_the_gradient_nor_any_statistic(backbone: str
     assert same(weights(with_them), weights(without))
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_wanted_rows_are_normalised_with_what_is_learnt_from_and_replayed(apart: bool) -> None:
+    """BatchNorm: a logit that is stored is one that the network would give in the pass that it learns from."""
+    replay = Replay(batch(4, task=1).x, batch(4, task=1).y, None, apart=apart)
+
+    class Rehearsing(WantsTwo):
+        def rehearse(self) -> Replay:
+            return replay
+
+    net, examples = network("cnn", 8), batch()
+    company = [examples.x[1::2], *([] if apart else [replay.x])]
+    with torch.no_grad(), net.untracked():
+        expected = net(torch.cat([examples.x[2:3], *company])).logits[:1]
+    trace = fill(net, Rehearsing, Odd)
+    torch.testing.assert_close(trace.logits(torch.tensor([2])), expected)
+
+
 def test_wanted_rows_are_seen_but_not_learnt_from() -> None:
     net, examples = network(), batch()
     trace = fill(net, WantsTwo, Odd)

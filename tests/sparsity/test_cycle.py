@@ -49,13 +49,48 @@ def test_the_form_follows_the_network_the_memory_and_what_is_given(
     assert resolve(run, STREAM) == run
 
 
-def test_settings_of_frank_wolfe_are_refused_where_nothing_uses_them() -> None:
-    config = Config("esacl-er", net=NetConfig("cnn", 4), options={"update": {"radius": 2.0}})
-    with pytest.raises(ConfigError, match=r"no use for update\.radius = 2\.0 while sparsity\.polytope = false\. Leave"):
-        resolve(config, STREAM)
+@pytest.mark.parametrize(
+    ("backbone", "given", "remedy"),
+    [
+        ("cnn", {}, {"form": "freeze"}),
+        ("cnn", {"form": "cycle"}, {"form": "freeze"}),
+        ("mlp", {"form": "cycle"}, {"form": "freeze"}),
+        ("mlp", {"form": "cycle", "polytope": False}, {"form": "freeze", "polytope": True}),
+    ],
+)
+def test_the_cycle_refuses_settings_of_frank_wolfe_and_its_remedy_works(
+    backbone: str, given: dict[str, object], remedy: dict[str, object]
+) -> None:
+    def run(sparsity: dict[str, object]) -> Config:
+        options = {"sparsity": sparsity, "update": {"radius": 2.0}}
+        return resolve(Config("esacl-er", net=NetConfig(backbone, 4), options=options), STREAM)
+
+    with pytest.raises(ConfigError) as error:
+        run(given)
+    asked = "sparsity.form = 'freeze'" + (" and sparsity.polytope = true" if "polytope" in remedy else "")
+    reason = "has no use for update.radius = 2.0 while sparsity.form = 'cycle'"
+    assert str(error.value) == f"method 'esacl-er' {reason}. Leave it out, or set {asked}."
+    assert run({**given, **remedy}).options["update"]["radius"] == 2.0
+
+
+def test_the_cycle_refuses_frank_wolfe() -> None:
     both = Config("esacl-er", options={"sparsity": {"form": "cycle", "polytope": True}})
     with pytest.raises(ConfigError, match=r"trains by SGD .* Leave it out, or use sparsity\.form = 'freeze'"):
         resolve(both, STREAM)
+
+
+@pytest.mark.parametrize(("name", "value"), [("start", 0.2), ("pull", 3.0)])
+@pytest.mark.parametrize("form", [{"form": "freeze"}, {}])
+def test_freezing_refuses_settings_of_the_pull(name: str, value: float, form: dict[str, str]) -> None:
+    wrong = Config("esacl-er", net=NetConfig("mlp", 4), options={"sparsity": {**form, name: value}})
+    with pytest.raises(ConfigError) as error:
+        resolve(wrong, STREAM)
+    assert str(error.value) == (
+        f"esacl-er: sparsity.{name} = {value} is of use for sparsity.form = 'cycle' only, which pulls weights to zero, "
+        f"but the form is 'freeze'. Leave it out, or set sparsity.form = 'cycle'."
+    )
+    right = wrong.with_options(sparsity={"form": "cycle"})
+    assert resolve(right, STREAM).options["sparsity"][name] == value
 
 
 def test_the_smallest_weights_shrink_after_each_step_and_the_others_stay() -> None:

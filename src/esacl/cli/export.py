@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from esacl.cli.consoles import STATUS, TEXT
-from esacl.cli.flags import OUTPUT, described
+from esacl.cli.flags import OUTPUT, Code, described
 from esacl.cli.inspect import Model, Own
 from esacl.cli.predict import Task
 from esacl.files import check_place
@@ -21,6 +21,7 @@ def export_command(
     out: Annotated[Path, described("file to write", OUTPUT, name=["--out", "-o"])],
     task: Task = None,
     backbone: Own = None,
+    code: Code = None,
 ) -> None:
     """Write a trained model to a file: small, or for use without this library.
 
@@ -31,7 +32,7 @@ def export_command(
     from esacl.deploy.weights import write_export
 
     check_place(out, "model")
-    opened = open_model(model, backbone).for_task(task)
+    opened = open_model(model, backbone, code or ()).for_task(task)
     if format == "onnx":
         with STATUS.status("building the graph (some seconds)"):
             write_onnx(out, opened)

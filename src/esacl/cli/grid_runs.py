@@ -72,6 +72,10 @@ def default_folder(recipe: Path) -> Path:
     return Path("runs", *(whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:]))
 
 
+REPEATED = ("--code",)
+"""Flags that take one value each time."""
+
+
 def command_again(command: str, recipe: Path, given: Mapping[str, Sequence[object] | bool | None]) -> str:
     """The same command once more; True is a flag that takes no value."""
     words: list[object] = []
@@ -79,7 +83,8 @@ def command_again(command: str, recipe: Path, given: Mapping[str, Sequence[objec
         if isinstance(values, bool):
             words += [name] if values else []
         elif found := [value for value in values or () if value is not None]:
-            words += [name, *found]
+            once = name not in REPEATED
+            words += [name, *found] if once else [word for value in found for word in (name, value)]
     return f"esacl {command} {shlex.join([str(recipe), *map(str, words)])}"
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esacl.cli.consoles import TEXT
+from esacl.cli.flags import Code
 from esacl.cli.lists import Json
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ Own = Annotated[
 Model = Annotated[Path, Parameter(help="file of a saved classifier, directory of a finished run, or exported file")]
 
 
-def inspect_command(model: Model, /, *, backbone: Own = None, json: Json = False) -> None:
+def inspect_command(model: Model, /, *, backbone: Own = None, code: Code = None, json: Json = False) -> None:
     """Say what a trained model is: its classes and tasks, its layers, how much of them is in use, its size."""
     from esacl.deploy import open_model
     from esacl.deploy.summary import summary
 
-    found = summary(open_model(model, backbone), model)
+    found = summary(open_model(model, backbone, code or ()), model)
     if json:
         print(json_text.dumps(found.to_json(), indent=1))
         return

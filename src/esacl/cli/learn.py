@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from esacl.cli.consoles import STATUS, TEXT
-from esacl.cli.flags import OUTPUT, described
+from esacl.cli.flags import OUTPUT, Code, described
 from esacl.cli.predict import SHOWN
 from esacl.cli.progress import counting_progress
 from esacl.errors import ConfigError
@@ -47,6 +47,7 @@ def learn_command(
             help="auto, mlp, cnn, resnet10, resnet18 [default: auto], or package.module:function (given every time)"
         ),
     ] = None,
+    code: Code = None,
     width: Annotated[int | None, described("how wide the network is [default: the backbone's own]", NEW)] = None,
     seed: Annotated[int | None, described("a number for the same result every time", NEW)] = None,
 ) -> None:
@@ -67,7 +68,7 @@ def learn_command(
         "width": width,
         "random_state": seed,
     }
-    opened = open_classifier(model, method, backbone)
+    opened = open_classifier(model, method, backbone, code or ())
     place = out or model
     check_place(place, "model")
     given = {name: value for name, value in fresh.items() if value is not None}
@@ -82,7 +83,7 @@ def learn_command(
         learner.set_params(epochs=epochs)
     settings(learner.get_params(deep=False), seed=0)  # what cannot be is refused before a large folder is read
     with counting_progress(STATUS, "reading images") as reading:
-        taught = lesson(folder, None if opened is None else model, image_size or SIZE, reading, backbone)
+        taught = lesson(folder, None if opened is None else model, image_size or SIZE, reading, backbone, code or ())
     _warn(taught)
     before = set() if opened is None else set(learner.classes_.tolist())
     learner.set_params(verbose=STATUS.is_terminal)

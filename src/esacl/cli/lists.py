@@ -68,8 +68,9 @@ def _list_methods(shown: Mapping[str, Method]) -> None:
         table.add_row(name, row.about)
     TEXT.print(table)
     TEXT.print(
-        f"Combine any of {', '.join(above_names())} with any of {', '.join(base_names())}: esacl-icarl, packnet-er, "
-        f"nispa-der++. Single parts are chosen by flag: `esacl parts`.",
+        f"Two in one name: one of {', '.join(above_names())}, then one of {', '.join(base_names())}, such as "
+        f"esacl-icarl or packnet-er. Two that do not fit are refused with the reason. Single parts are chosen by flag: "
+        f"`esacl parts`.",
         style="dim",
         markup=False,
     )

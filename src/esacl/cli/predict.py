@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esacl.cli.consoles import STATUS, TEXT
+from esacl.cli.flags import Code
 from esacl.cli.inspect import Model, Own
 from esacl.cli.lists import Json
 from esacl.cli.progress import counting_progress
@@ -35,6 +36,7 @@ def predict_command(
     top: Annotated[int, Parameter(help="classes to name for each image", validator=Number(gte=1))] = 3,
     task: Task = None,
     backbone: Own = None,
+    code: Code = None,
     json: Json = False,
 ) -> None:
     """Name the most likely classes of images, with their probabilities.
@@ -48,7 +50,7 @@ def predict_command(
 
     if not images:
         raise ConfigError(f"no image was given. Name files, or folders of them: esacl predict {model} photo.jpg")
-    opened = open_model(model, backbone).for_task(task)
+    opened = open_model(model, backbone, code or ()).for_task(task)
     with counting_progress(STATUS, "looking at images") as progress:
         found = list(answers(opened, images, top, progress))
     read = [answer for answer in found if answer.problem is None]

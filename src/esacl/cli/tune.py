@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from esacl.cli.consoles import STATUS, TEXT
-from esacl.cli.flags import OUTPUT, WHAT, described
+from esacl.cli.flags import OUTPUT, WHAT, Code, described
 from esacl.cli.grid_runs import (
     DryRun,
     Insecure,
@@ -42,6 +42,7 @@ def tune_command(
     score: Annotated[
         Scenario, described("accuracy to choose by; both: mean of Task-IL and Class-IL [default: both]", WHAT)
     ] = "both",
+    code: Code = None,
     dry_run: DryRun = False,
     json: Annotated[bool, described("print the result as JSON", OUTPUT, negative="")] = False,
     jobs: Jobs = None,
@@ -81,7 +82,7 @@ def tune_command(
     from esacl.report.formats import as_rich
 
     count = workers(jobs, scheduler)
-    tuning = read_tuning(recipe, seeds_of(seeds), score)
+    tuning = read_tuning(recipe, seeds_of(seeds), score, code or ())
     place = out or default_folder(recipe)
     cells = lay_out(tuning.recipe, place)
     left = missing(cells)
@@ -100,6 +101,7 @@ def tune_command(
                 "--out": [out],
                 "--seeds": seeds,
                 "--score": [score],
+                "--code": code,
                 "--jobs": [jobs],
                 "--scheduler": [scheduler],
                 "--insecure": insecure,
@@ -107,17 +109,17 @@ def tune_command(
             again = command_again("tune", recipe, given)
             failed = train_cells(left, min(count, len(left)), scheduler, insecure, again)
         choices = choose(tuning, cells, score)
-        command = command_again("tune", recipe, {"--seeds": seeds, "--score": [score]})
+        command = command_again("tune", recipe, {"--seeds": seeds, "--score": [score], "--code": code})
         write_tuning(tuning, choices, cells, score, place, command)
     if json:
         print(as_json(tuning, choices, score), end="")
     else:
         TEXT.print(as_rich([*trial_tables(choices), summary(choices)]))
-    _tell_files(choices, place, STATUS if json else TEXT)
+    _tell_files(choices, place, code or (), STATUS if json else TEXT)
     _tell_failures(choices, failed)
 
 
-def _tell_files(choices: Sequence[Choice], place: Path, console: Console) -> None:
+def _tell_files(choices: Sequence[Choice], place: Path, code: Sequence[str], console: Console) -> None:
     """Say where everything is, and how the chosen settings are measured."""
     from esacl.grid.tuning_tables import DOCUMENT, PAGE, RECIPE
 
@@ -126,6 +128,7 @@ def _tell_files(choices: Sequence[Choice], place: Path, console: Console) -> Non
     console.print(f"written: {files}", markup=False, soft_wrap=True)
     if chosen:
         words = [str(place / RECIPE), "--out", str(place.with_name(f"{place.name}-chosen"))]
+        words += [word for name in code for word in ("--code", name)]
         console.print(f"next: esacl grid {shlex.join(words)}", markup=False, soft_wrap=True)
 
 

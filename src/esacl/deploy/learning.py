@@ -1,5 +1,6 @@
 """Teaching a saved classifier the images of a folder."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,9 @@ class Lesson:
     broken: dict[Path, str]
 
 
-def open_classifier(path: Path, method: str | None, backbone: str | None = None) -> "ContinualClassifier | None":
+def open_classifier(
+    path: Path, method: str | None, backbone: str | None = None, code: Collection[str] = ()
+) -> "ContinualClassifier | None":
     """The classifier in a file, to be taught more; None where there is no file and a method to start anew with."""
     if path.is_dir():
         raise CheckpointError(
@@ -56,17 +59,22 @@ def open_classifier(path: Path, method: str | None, backbone: str | None = None)
         )
     from esacl.estimator import ContinualClassifier  # slow to import
 
-    return ContinualClassifier.load(path, backbone)
+    return ContinualClassifier.load(path, backbone, code=code)
 
 
 def lesson(
-    folder: Path, model: Path | None, size: int, progress: Progress | None = None, backbone: str | None = None
+    folder: Path,
+    model: Path | None,
+    size: int,
+    progress: Progress | None = None,
+    backbone: str | None = None,
+    code: Collection[str] = (),
 ) -> Lesson:
     """The images of one sub-folder a class, in the size and the kind of labels of the model in that file, if any."""
     channels, height, width = 3, size, size
     numbers, last = False, False
     if model is not None:
-        saved = read(model, backbone)
+        saved = read(model, backbone, code=code)
         if saved.layout.kind != "images" or saved.layout.stored != "uint8" or saved.layout.shape[0] not in (1, 3):
             raise InputError(
                 f"{str(model)!r} has not learnt from images of bytes, so image files cannot be added to it. Teach it "

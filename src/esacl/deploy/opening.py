@@ -1,5 +1,6 @@
 """Opening a model: a saved classifier, a finished run, or a file that was exported."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from esacl.artifacts import Results, RunDirectory
+from esacl.code import check_allowed
 from esacl.config import Config
 from esacl.deploy.model import Label, Scale, Trained
 from esacl.deploy.weights import FORM as EXPORTED
@@ -28,21 +30,22 @@ BESIDE = "sparsity."
 Shape = tuple[Positive, Positive, Positive]
 
 
-def open_model(path: Path, backbone: Given | None = None) -> Trained:
+def open_model(path: Path, backbone: Given | None = None, code: Collection[str] = ()) -> Trained:
     """The trained model at a path; anything that is none is refused with what it is instead.
 
-    A network of the user's own must be given again, as no file is allowed to start code.
+    A network of the user's own must be given again, as no file is allowed to start code. `code` are names of methods,
+    parts and streams that may be started, where the model needs them.
     """
     if path.is_dir():
-        return _with_own(_run(RunDirectory(path)), backbone, path)
+        return _with_own(_run(RunDirectory(path), code), backbone, path)
     form = form_of(path)
     if form == CLASSIFIER:
-        return _classifier(path, backbone)
+        return _classifier(path, backbone, code)
     if form == EXPORTED:
         about, weights = read_export(path)
         return _with_own(exported(about, weights), backbone, path)
     if path.name == "model.safetensors" and (path.parent / "results.json").exists():
-        return _with_own(_run(RunDirectory(path.parent)), backbone, path)
+        return _with_own(_run(RunDirectory(path.parent), code), backbone, path)
     raise CheckpointError(f"{str(path)!r} is not a model that esacl knows. Allowed: {WHAT}.")
 
 
@@ -65,9 +68,9 @@ def _with_own(found: Trained, backbone: Given | None, path: Path) -> Trained:
     return replace(found, own=own)
 
 
-def _classifier(path: Path, backbone: Given | None) -> Trained:
+def _classifier(path: Path, backbone: Given | None, code: Collection[str]) -> Trained:
     """A saved classifier, with the columns of the classes that it has learnt, in the order of `classes_`."""
-    saved = read(path, backbone)
+    saved = read(path, backbone, code=code)
     learner, layout = saved.learner, saved.layout
     config = learner.plan.config
     kind = "features" if layout.kind == "features" else "bytes" if layout.stored == "uint8" else "floats"
@@ -86,7 +89,7 @@ def _classifier(path: Path, backbone: Given | None) -> Trained:
     return whole.with_columns(tuple(column for column in saved.labels.order.tolist() if column in learner.seen))
 
 
-def _run(directory: RunDirectory) -> Trained:
+def _run(directory: RunDirectory, code: Collection[str]) -> Trained:
     """A finished run."""
     config, results = directory.config(), directory.read_results()
     if results is None:
@@ -101,7 +104,7 @@ def _run(directory: RunDirectory) -> Trained:
         backbone=config.net.backbone,
         width=config.net.width,
         shape=about.shape,
-        scale=_scale(about, config, directory.path),
+        scale=_scale(about, config, directory.path, code),
         classes=about.classes,
         tasks=_tasks(about, results),
         weights={name: value for name, value in tensors.items() if not name.startswith(BESIDE)},
@@ -131,11 +134,13 @@ def _tasks(about: "_Described", results: Results) -> tuple[tuple[int, ...], ...]
     return tuple(tuple(range(start, end)) for start, end in pairwise(ends))
 
 
-def _scale(about: "_Described", config: Config, path: Path) -> Scale:
+def _scale(about: "_Described", config: Config, path: Path, code: Collection[str]) -> Scale:
     """How the run read its examples; from the data themselves where it did not write it down."""
     if about.inputs is not None:
         kind: Literal["bytes", "floats", "features"] = "features" if about.shape[:2] == (1, 1) else "floats"
         return Scale("bytes" if about.inputs.bytes else kind, about.inputs.mean, about.inputs.std)
+    if config.stream.is_code:
+        check_allowed("stream", config.stream.name, code)
     try:
         inputs = open_stream(config.stream, config.seed).inputs
     except (DataError, ValueError) as error:

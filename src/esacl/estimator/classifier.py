@@ -1,6 +1,6 @@
 """The classifier: scikit-learn's interface around a learner."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -197,13 +197,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], backbone: Given | None = None, method: GivenMethod | None = None
+        cls,
+        path: str | PathLike[str],
+        backbone: Given | None = None,
+        method: GivenMethod | None = None,
+        code: Collection[str] = (),
     ) -> "ContinualClassifier":
         """The classifier in a file; what it learns from here on, it learns to the same bits as if never saved.
 
-        A network of your own is given again as `backbone`, and a method as `method`: files never start code.
+        A network of your own is given again as `backbone`, and a method as `method`: files never start code. `code`
+        names methods and parts that may be started although only the file names them.
         """
-        saved = read(Path(path), backbone, method)
+        saved = read(Path(path), backbone, method, code)
         try:
             model = cls(**saved.params)
         except TypeError as error:

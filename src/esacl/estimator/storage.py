@@ -1,11 +1,13 @@
 """A classifier in a file: safetensors with a JSON tree and a digest, never a pickle."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from esacl.code import is_own
 from esacl.config import Config
 from esacl.documents import Count, Positive, as_record
 from esacl.errors import CheckpointError
@@ -72,10 +74,13 @@ def write(path: Path, saved: Saved) -> None:
         raise CheckpointError(f"cannot write {str(path)!r}: {error.strerror}. Choose another place.") from None
 
 
-def read(path: Path, backbone: Given | None = None, method: GivenMethod | None = None) -> Saved:
+def read(
+    path: Path, backbone: Given | None = None, method: GivenMethod | None = None, code: Collection[str] = ()
+) -> Saved:
     """The classifier in a file; anything wrong with the file is a CheckpointError.
 
-    A network and a method of the user's own must be given again, as no file is allowed to start code.
+    A network, a method and parts of the user's own must be given again, as no file is allowed to start code; `code`
+    are names of methods and parts that may be started.
     """
     remedy = "Give a file that ContinualClassifier.save wrote."
     try:
@@ -93,13 +98,25 @@ def read(path: Path, backbone: Given | None = None, method: GivenMethod | None =
         own = None if given is None else own_net(given, layout.shape, config.seed)
         if own is not None:
             own.check_is_of(found.trainer["net"]["model"], where)
-        chosen = given_again(config, method, where)
+        chosen = given_again(config, method, where, code)
+        _check_parameters(found.params, {*config.code(), config.net.backbone}, where)
         config = resolved(config, layout.shape, found.config["machine"]["threads"], own, chosen)
         plan = Plan(config, layout.shape, layout.inputs, found.columns, found.expected, own, chosen)
         learner = Learner(plan, found.history, found.trainer)
         again = {"backbone": given, "method": method}
         params = {**found.params, **{name: each for name, each in again.items() if each is not None}}
         return Saved(params, found.features, labels, layout, learner)
+
+
+def _check_parameters(params: dict[str, Any], allowed: Collection[str], where: str) -> None:
+    """Refuse code among the parameters that is not among the settings, where it was given again."""
+    named = [params["method"], params["backbone"], *((params["options"] or {}).get("parts") or {}).values()]
+    for name in named:
+        if isinstance(name, str) and is_own(name) and name not in allowed:
+            raise CheckpointError(
+                f"{where} was not written by esacl: its parameters name code, {name!r}, that its settings do not know. "
+                f"Use a file that you trust."
+            )
 
 
 def _here(state: dict[str, Any]) -> dict[str, Any]:

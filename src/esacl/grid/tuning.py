@@ -1,6 +1,6 @@
 """The recipe of a tuning: a grid's rows, and for each of them the settings to try, equally many for every row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,16 @@ class Tuning:
         return len(self.rows[0].trials)
 
 
-def read_tuning(path: Path, seeds: Sequence[int] | None = None, score: Scenario = "both") -> Tuning:
-    """The tuning in a file; whatever would make it unfair or meaningless is told before anything starts."""
+def read_tuning(
+    path: Path, seeds: Sequence[int] | None = None, score: Scenario = "both", code: Collection[str] = ()
+) -> Tuning:
+    """The tuning in a file; whatever would make it unfair or meaningless is told before anything starts.
+
+    `code` are names of code that may be started: what only the file names is refused.
+    """
     given = read_tables(path)
     shared = given.pop("tune", {})
-    rows = [row for table in rows_of(given, path) for row in _tuned(table, shared, given, path)]
+    rows = [row for table in rows_of(given, path) for row in _tuned(table, shared, given, path, code)]
     _check_equal(rows)
     recipe = recipe_of(given, [trial for row in rows for trial in row.trials], path)
     recipe = replace(recipe, seeds=_enough(recipe.seeds if seeds is None else checked_seeds(seeds)))
@@ -54,7 +59,7 @@ def read_tuning(path: Path, seeds: Sequence[int] | None = None, score: Scenario 
     return Tuning(recipe, dotted(given.get("base", {}), "base"), rows)
 
 
-def _tuned(table: Any, shared: Any, given: Mapping[str, Any], path: Path) -> list[TunedRow]:
+def _tuned(table: Any, shared: Any, given: Mapping[str, Any], path: Path, code: Collection[str]) -> list[TunedRow]:
     """A row at every point of its axes, each with the same trials: they are the axes that vary fastest."""
     row = dict(table) if isinstance(table, dict) else {}
     where = f"row {row.get('name', 'without a name')!r}"
@@ -66,7 +71,7 @@ def _tuned(table: Any, shared: Any, given: Mapping[str, Any], path: Path) -> lis
         _check_tried(tried, axes, row, where)
         row["axes"] = {**axes, **tried}
     trials: dict[str, list[Point]] = {}
-    for point in expand({**given, "rows": [row]}, path):
+    for point in expand({**given, "rows": [row]}, path, code):
         rest = {name: value for name, value in point.axes.items() if name not in tried}
         trials.setdefault(Point(point.row, rest, {}).label, []).append(_on_validation(point))
     return [TunedRow(name, tried, members) for name, members in trials.items()]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -26,6 +27,9 @@ MAILBOX = 8
 
 PATIENCE = 300
 """Seconds that a worker waits for its client before it gives up."""
+
+LOOK = 2.0
+"""Seconds of waiting after which a worker looks whether its client is still there."""
 
 CHEAP = 20
 """An epoch is sent when training took this many times longer than the last sending; the end of a task always is."""
@@ -53,13 +57,24 @@ class Post:
     def ask(self) -> dict[str, Any] | None:
         """The run and the newest that the client has of it; None where there is nothing to do."""
         self.send("ask", worker=self._worker.address, version=__version__)
-        job: dict[str, Any] | None = self._answers.get(timeout=PATIENCE)
+        job: dict[str, Any] | None = self._waited(self._answers.get)
         return job
 
     def send(self, kind: str, **content: Any) -> None:
         """Tell the client something."""
         message = {"kind": kind, "run": self._run, "token": self._token, **content}
-        self._mail.put(message, timeout=PATIENCE)
+        self._waited(partial(self._mail.put, message))
+
+    def _waited(self, talk: Callable[..., Any]) -> Any:
+        """Wait for the client, but not for one that was killed: the worker is needed."""
+        until = perf_counter() + PATIENCE
+        while True:
+            try:
+                return talk(timeout=LOOK)
+            except TimeoutError:
+                self.check_wanted()
+                if perf_counter() > until:
+                    raise
 
     def check_wanted(self) -> None:
         """Stop where the client has gone or has given the run to another worker."""

@@ -170,8 +170,8 @@ def _unknown(name: str) -> ConfigError:
     if hint is None:
         return unknown_name("method", name, known, "`esacl methods` describes them.")
     return ConfigError(
-        f"unknown method {name!r}. Did you mean {hint!r}? Allowed: any of {', '.join(above_names())} before any of "
-        f"{', '.join(base_names())}. `esacl methods` describes them."
+        f"unknown method {name!r}. Did you mean {hint!r}? Two in one name are one of {', '.join(above_names())}, then "
+        f"one of {', '.join(base_names())}, where the two fit. `esacl methods` describes them."
     )
 
 

@@ -20,6 +20,8 @@ from esacl.types import Columns, Context
 FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
 """Settings that have a flag of their own on the command line."""
 
+NOTHING: Mapping[str, Any] = {}
+
 
 def check_settings(config: Config, chosen: Method | None = None) -> dict[str, dict[str, Any]]:
     """Options of every slot, defaults included; what cannot be run is told here, before any data are read."""
@@ -78,7 +80,8 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     net = traits_of(backbone, width, stream.shape, own)
     _fill(options["sparsity"], chosen.part("sparsity").defaults(net, options["sparsity"]))
     left = chosen.switched(options)  # without the parts that the form for this network has no use for
-    options |= {slot: _parse_options(config, left, slot) for slot in chosen.parts.keys() - left.parts.keys()}
+    gone = chosen.parts.keys() - left.parts.keys()
+    options |= {slot: _parse_options(config, left, slot, options["sparsity"]) for slot in gone}
     chosen = left
     for slot, values in options.items():
         _fill(values, chosen.part(slot).defaults(net, values))
@@ -121,27 +124,33 @@ def build_parts(config: Config, context: Context, chosen: Method | None = None) 
     return Parts(**built)
 
 
-def _parse_options(config: Config, chosen: Method, slot: str) -> dict[str, Any]:
-    """Checked options of a slot, defaults included; an option without a use is an error that says so."""
+def _parse_options(config: Config, chosen: Method, slot: str, settled: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+    """Checked options of a slot, defaults included; an option without a use is an error that says so.
+
+    `settled` are options of the sparsity slot that were left open, where they are known already.
+    """
     given = config.options.get(slot, {})
     allowed = chosen.options(slot)
     if config.preset is not None:  # a preset is for many methods: what this one has no use for is left out
         preset = settings_of(config.preset, config.stream.name).get(slot, {})
         given = {key: value for key, value in given.items() if key in allowed or preset.get(key) != value}
     for key, value in given.items():
-        if key not in allowed and (reason := _no_use(chosen, slot, key)):
+        if key not in allowed and (reason := _no_use(config, chosen, slot, key, settled)):
             flag = FLAGS.get(f"{slot}.{key}", "")
             named = f"{flag} ({slot}.{key})" if flag else f"{slot}.{key}"
             raise ConfigError(f"method {config.composition!r} has no use for {named} = {value!r}{reason}")
     return asdict(parse(chosen.part(slot).Options, given, slot))
 
 
-def _no_use(chosen: Method, slot: str, key: str) -> str:
+def _no_use(config: Config, chosen: Method, slot: str, key: str, settled: Mapping[str, Any]) -> str:
     """Why a method has no use for an option, and what to do; nothing for an option that nobody knows."""
     parts = [name for name, part in PARTS[slot].items() if key in {f.name for f in fields(part.Options)}]
     switch = next((path for path, part in chosen.switches.items() if part == slot), None)
     if parts and slot not in chosen.parts and switch is not None:
-        return f" while {switch} = false. Leave it out, or set {switch} = true."
+        above, _, name = switch.partition(".")
+        known = {**settled, name: None, **config.options.get(above, {})}
+        off, on = chosen.part(above).switched_off(name, known)
+        return f" while {above}.{off}. Leave it out, or set {' and '.join(f'{above}.{each}' for each in on)}."
     users = sorted(other for other, row in METHODS.items() if key in row.options(slot))
     if users:
         choice = f" Parts that do: {' or '.join(f'--{slot} {name}' for name in parts)}." if slot in CHOSEN else ""

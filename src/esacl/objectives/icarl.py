@@ -11,7 +11,7 @@ from torch.nn.functional import normalize, one_hot
 from esacl.columns import MASKED
 from esacl.nets.network import Network
 from esacl.objectives.exemplars import ExemplarObjective, features_of
-from esacl.objectives.readout import Readout, one_for_all_tasks
+from esacl.objectives.readout import Readout, one_for_all_tasks, one_normalisation
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
 from esacl.types import Batch, Columns, Context, Outputs, Params, Replay, State
@@ -90,6 +90,11 @@ class NearestMean(Readout):
     def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
         """Means of features that change with the task."""
         return one_for_all_tasks("nearest mean", parts)
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Means of features that are normalised otherwise in every task."""
+        return one_normalisation("nearest mean", options)
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

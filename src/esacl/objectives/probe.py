@@ -1,6 +1,6 @@
 """A linear probe: a head fitted on frozen features when a task has ended, every class with the same weight."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from esacl.columns import MASKED
 from esacl.nets.network import Network
 from esacl.objectives.exemplars import features_of
-from esacl.objectives.readout import Readout, one_for_all_tasks
+from esacl.objectives.readout import Readout, one_for_all_tasks, one_normalisation
 from esacl.options import option
 from esacl.part import Part
 from esacl.streams.base import Examples, Task
@@ -45,14 +45,17 @@ class LinearProbe(Readout):
             )
         return one_for_all_tasks("linear probe", parts)
 
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Features that are normalised otherwise in every task."""
+        return one_normalisation("linear probe", options)
+
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Replace the head."""
         images, labels = task.train.x, task.train.y
         if remembered is not None:
-            returning = self.context.returning(task.index)  # what is remembered of them may look otherwise
-            new = torch.tensor([column for column in task.classes if column not in returning], dtype=torch.int64)
-            earlier = ~torch.isin(remembered.y, new)
-            images, labels = torch.cat([images, remembered.x[earlier]]), torch.cat([labels, remembered.y[earlier]])
+            earlier = remembered.take(not_among(remembered, task))
+            images, labels = torch.cat([images, earlier.x]), torch.cat([labels, earlier.y])
         columns, places = torch.unique(labels, return_inverse=True)
         features = features_of(net, self.context, images).cpu().double()
         weight, bias, calls = fit_probe(features, places, self.options.decay, self.options.iterations)
@@ -63,6 +66,17 @@ class LinearProbe(Readout):
             offset.fill_(MASKED)
             head[columns] = weight.to(head)
             offset[columns] = bias.to(offset)
+
+
+def not_among(remembered: Examples, task: Task) -> Tensor:
+    """Rows of what is remembered that the task does not have: of earlier tasks, whether or not their classes return."""
+    twice = set(_identities(remembered)).intersection(_identities(task.train))
+    return torch.tensor([row for row, each in enumerate(_identities(remembered)) if each not in twice]).long()
+
+
+def _identities(examples: Examples) -> Iterator[tuple[int, bytes]]:
+    """What an example is told by: its class and its image."""
+    return zip(examples.y.tolist(), (image.tobytes() for image in examples.x.numpy()))
 
 
 def fit_probe(features: Tensor, labels: Tensor, decay: float, iterations: int) -> tuple[Tensor, Tensor, int]:

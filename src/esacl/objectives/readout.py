@@ -1,7 +1,7 @@
 """The readout slot: how the network answers."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -46,4 +46,15 @@ def one_for_all_tasks(name: str, parts: Mapping[str, type[Part]]) -> str | None:
     return (
         f"the {name} is fitted with the weights of the last task, but {sparsity.__name__} answers every task with "
         f"weights of its own. Use --readout head where the objective trains it, or another sparsity, such as esacl."
+    )
+
+
+def one_normalisation(name: str, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The same for normalisation that changes with the task."""
+    norms = options["constraint"].get("norms", "first")
+    if norms == "first":
+        return None
+    return (
+        f"the {name} is fitted with the normalisation of the last task, but constraint.norms = {norms!r} answers every "
+        f"task with its own. Use constraint.norms = 'first', or --readout head where the objective trains it."
     )

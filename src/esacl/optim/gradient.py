@@ -109,18 +109,26 @@ def look(
         return Look(part, None, outputs, fit, fit.detach(), replay, _recorder(batch, outputs, fit.detach()))
     if ranked is not None:
         return Look(part, rows, outputs, fit, ranked[1], replay, _recorder(batch, *ranked))
-    seen = _with_wanted(net, objective, batch, part, outputs, fit, rows)
+    seen = _with_wanted(net, objective, batch, part, outputs, fit, rows, replay)
     return Look(part, rows, outputs, fit, None, replay, _recorder(batch, *seen))
 
 
 @torch.no_grad()
 def _with_wanted(
-    net: Network, objective: Losses, batch: Batch, part: Batch, outputs: Outputs, fit: Tensor, rows: Tensor
+    net: Network,
+    objective: Losses,
+    batch: Batch,
+    part: Batch,
+    outputs: Outputs,
+    fit: Tensor,
+    rows: Tensor,
+    replay: Replay | None,
 ) -> tuple[Outputs, Tensor, Tensor]:
     """Outputs and losses of the rows that were called, and of those that are only wanted for the memory.
 
     The latter are called apart, so that they touch neither the gradient nor any statistic. BatchNorm normalises them
-    by the batch as it does the others, so the rows that were learnt from come along: a few rows have no statistics.
+    by the batch as it does the others, so what was learnt from in the same pass comes along: the other rows of the
+    batch, and what was replayed with them.
     """
     seen = Outputs(outputs.features[: len(part)], outputs.logits[: len(part)])
     losses = fit.detach()
@@ -131,9 +139,10 @@ def _with_wanted(
         others = wanted[missing[wanted]]
         if len(others):
             rest = batch.take(others)
-            company = part.x if net.normalises_by_batch else part.x[:0]
+            replayed = [] if replay is None or replay.apart else [replay.x]
+            company = [part.x, *replayed] if net.normalises_by_batch else []
             with net.untracked():
-                more = Outputs(*(values[: len(rest)] for values in net(torch.cat([rest.x, company]))))
+                more = Outputs(*(values[: len(rest)] for values in net(torch.cat([rest.x, *company]))))
             seen = Outputs(torch.cat([seen.features, more.features]), torch.cat([seen.logits, more.logits]))
             unknown = len(rest.views) > 1  # a loss over several views is not to be had from one
             rest_fit = torch.full_like(losses[:1], inf).expand(len(rest)) if unknown else objective.fit_loss(more, rest)

@@ -50,6 +50,10 @@ class EsaclOptions(DenseOptions):
     polytope: bool | None = option(None, "the Frank-Wolfe update rule; false: SGD (default: true; cycle: false)")
 
 
+OF_THE_PULL = ("start", "pull")
+"""Options that only the cycle has a use for."""
+
+
 class Esacl(SparsityStrategy):
     """One-shot magnitude pruning without retraining, at the end of every task, in one of two forms.
 
@@ -85,14 +89,29 @@ class Esacl(SparsityStrategy):
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """A form that the update rule does not fit."""
+        """A form that the update rule does not fit, or that has no use for an option."""
         own = options["sparsity"]
+        for name in OF_THE_PULL:
+            usual = getattr(EsaclOptions(), name)  # which is recorded for either form
+            if own["form"] == "freeze" and own[name] != usual:
+                return (
+                    f"sparsity.{name} = {own[name]!r} is of use for sparsity.form = 'cycle' only, which pulls weights "
+                    f"to zero, but the form is 'freeze'. Leave it out, or set sparsity.form = 'cycle'."
+                )
         if own["form"] == "cycle" and own["polytope"]:
             return (
                 "sparsity.form = 'cycle' trains by SGD and pulls weights to zero by itself, but sparsity.polytope = "
                 "true was given. Leave it out, or use sparsity.form = 'freeze'."
             )
         return None
+
+    @classmethod
+    def switched_off(cls, name: str, options: Mapping[str, Any]) -> tuple[str, list[str]]:
+        """The form leaves Frank-Wolfe out."""
+        off, on = super().switched_off(name, options)
+        if name != "polytope" or options.get("form") != "cycle":
+            return off, on
+        return "form = 'cycle'", ["form = 'freeze'", *(on if options["polytope"] is False else [])]
 
     @property
     def target(self) -> float:

@@ -1,0 +1,1 @@
+"""Kill training at random moments, go on, and compare with training that nobody killed: `python -m tests.kills`."""
