@@ -75,7 +75,7 @@ def ours(config: esacl.Config, stream: Stream, out: Path) -> Loop:
     """The library's run: CPU seconds of each epoch up to its last step (no checkpoint), and at last the result."""
     seconds: list[list[float]] = []
     began = stepped = process_time()
-    for event in esacl.stream(config, out, stream):
+    for event in esacl.iter_run(config, out, stream):
         if isinstance(event, TaskStarted):
             seconds.append([])
             began = process_time()

@@ -65,7 +65,7 @@ def test_methods_train_on_the_columns_of_their_authors_code() -> None:
 
 def test_a_task_of_one_class_is_refused_where_nothing_else_competes() -> None:
     alone = context(STREAM, columns="task", task_classes=((0, 1), (2,)))
-    with pytest.raises(ConfigError, match=r"a task has one class only\. Use --columns seen or all"):
+    with pytest.raises(ConfigError, match=r"a task has one class only\. Use train\.columns = 'seen'"):
         Er(ErOptions(8, 8), alone)
     assert Er(ErOptions(8, 8), replace(alone, columns="seen")).task == 0
 
@@ -80,7 +80,7 @@ def test_runs_of_before_there_was_a_choice_go_on_by_their_methods_rule() -> None
 
 def test_icarl_refuses_to_leave_earlier_columns_out() -> None:
     train = TrainConfig(epochs=1, batch_size=8, columns="task")
-    with pytest.raises(ConfigError, match=r"icarl: each column is a sigmoid .* Use --columns seen or all"):
+    with pytest.raises(ConfigError, match=r"icarl: each column is a sigmoid .* Use train\.columns = 'seen'"):
         resolve(config("icarl", train=train), STREAM)
 
 

@@ -117,7 +117,7 @@ def test_an_empty_mapping_is_the_default_run() -> None:
         ({"train": 3}, r"'train' is a table of options, but 3 was given\."),
         ({"objective": [1]}, r"'objective' is a table of options, but \[1\] was given\."),
         ({"seed": -1}, r"seed = -1 is not allowed\. Allowed: a whole number from 0 to"),
-        ({"seed": True}, r"seed = True is not allowed"),
+        ({"seed": True}, r"seed = true is not allowed"),
         ({"seed": 1.5}, r"seed = 1\.5 is not allowed"),
         ({"seed": 2**54}, r"seed = 18014398509481984 is not allowed"),
         ({"method": 3}, r"method = 3 is not allowed\. Allowed: text\."),

@@ -16,6 +16,7 @@ LAYERS = [
         "documents",
         "errors",
         "plugins",
+        "problem",
         "short_names",
         "slots",
         "toml",

@@ -26,7 +26,9 @@ def test_auto_takes_the_best_device_there_is(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_device_that_is_absent_is_refused_with_those_that_are_there(device: str) -> None:
     with pytest.raises(ConfigError) as error:
         resolve_machine(MachineConfig(device))
-    assert f"device {device!r} is not available here. Available: cpu. Use --device auto" in str(error.value)
+    assert f"machine.device = {device!r} is not available here. Allowed: auto, cpu. Use machine.device = 'auto'" in str(
+        error.value
+    )
 
 
 def test_an_unknown_device_is_refused_with_the_nearest_one() -> None:

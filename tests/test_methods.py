@@ -55,11 +55,11 @@ def test_an_unknown_method_is_refused_with_the_nearest_one(given: str, meant: st
 @pytest.mark.parametrize(
     ("name", "slot", "key", "message"),
     [
-        ("finetune", "objective", "buffer", "method 'finetune' has no use for --buffer (objective.buffer) = 9."),
+        ("finetune", "objective", "buffer", "method 'finetune' has no use for objective.buffer = 9."),
         ("er", "objective", "alpha", "method 'er' has no use for objective.alpha = 9."),
-        ("er", "selection", "keep", "method 'er' has no use for --keep (selection.keep) = 9."),
-        ("er", "sparsity", "level", "method 'er' has no use for --sparsity (sparsity.level) = 9."),
-        ("er", "gradient", "rho", "method 'er' has no use for --rho (gradient.rho) = 9."),
+        ("er", "selection", "keep", "method 'er' has no use for selection.keep = 9."),
+        ("er", "sparsity", "level", "method 'er' has no use for sparsity.level = 9."),
+        ("er", "gradient", "rho", "method 'er' has no use for gradient.rho = 9."),
         ("der++", "update", "radius", "method 'der++' has no use for update.radius = 9."),
     ],
 )
@@ -72,7 +72,7 @@ def test_an_option_without_a_use_is_refused_with_the_methods_that_use_it(
     assert users
     told = str(error.value)
     assert told.startswith(f"{message} Methods that use it: {', '.join(sorted(users))}.")
-    assert (f": --{slot} " in told) == (slot in CHOSEN), "a part that can be chosen is named"
+    assert (f": parts.{slot} = " in told) == (slot in CHOSEN), "a part that can be chosen is named"
 
 
 def test_an_option_with_a_flag_that_no_method_uses_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +80,7 @@ def test_an_option_with_a_flag_that_no_method_uses_is_refused_as_such(monkeypatc
         monkeypatch.delitem(METHODS, name)
     with pytest.raises(ConfigError) as error:
         resolve(Config("er", options={"gradient": {"rho": 0.1}}), STREAM)
-    assert str(error.value) == (
-        "method 'er' has no use for --rho (gradient.rho) = 0.1. No method uses it yet. Leave it out."
-    )
+    assert str(error.value) == "method 'er' has no use for gradient.rho = 0.1. No method uses it yet. Leave it out."
 
 
 def test_an_option_that_no_method_knows_is_refused_with_the_nearest_one() -> None:
@@ -116,7 +114,7 @@ NOTHING_TO_KEEP_FROM = [
 
 @pytest.mark.parametrize("options", NOTHING_TO_KEEP_FROM)
 def test_a_share_to_keep_with_nothing_to_keep_it_from_is_refused_with_a_remedy(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=r"esacl-er: selection\.keep = 0\.4 selects nothing: .*Leave --keep out"):
+    with pytest.raises(ConfigError, match=r"esacl-er: selection\.keep = 0\.4 selects .*Leave selection\.keep out"):
         resolve(Config("esacl-er", options=options), STREAM)
 
 
@@ -257,7 +255,7 @@ def test_without_the_polytope_the_learning_rate_is_that_of_sgd_for_the_backbone(
 @pytest.mark.parametrize(
     ("slot", "key", "switch", "named"),
     [
-        ("gradient", "rho", "sharpness", "--rho (gradient.rho)"),
+        ("gradient", "rho", "sharpness", "gradient.rho"),
         ("gradient", "every", "sharpness", "gradient.every"),
         ("update", "radius", "polytope", "update.radius"),
     ],
@@ -269,8 +267,8 @@ def test_an_option_of_a_part_that_is_switched_off_is_refused_with_the_switch(
     with pytest.raises(ConfigError) as error:
         resolve(Config("esacl-er", options=given), STREAM)
     assert str(error.value) == (
-        f"method 'esacl-er' has no use for {named} = 2 while sparsity.{switch} = false. Leave it out, or "
-        f"set sparsity.{switch} = true."
+        f"method 'esacl-er' has no use for {named} = 2 while sparsity.{switch} = false. Leave it out, or use "
+        f"sparsity.{switch} = true."
     )
 
 

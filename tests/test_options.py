@@ -8,6 +8,7 @@ from esacl.config import MachineConfig, NetConfig, StreamConfig, TrainConfig, _T
 from esacl.errors import ConfigError
 from esacl.methods import DEFAULT_PARTS, METHODS
 from esacl.options import NoOptions, describe, helps, option, parse
+from esacl.problem import literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Sample:
 def test_a_bad_value_is_refused_with_its_place_and_what_is_allowed(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse(Sample, {name: value}, "part")
-    assert str(error.value) == f"part.{name} = {value!r} is not allowed. Allowed: {allowed}."
+    assert str(error.value) == f"part.{name} = {literal(value)} is not allowed. Allowed: {allowed}."
 
 
 @pytest.mark.parametrize(

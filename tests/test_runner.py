@@ -145,10 +145,10 @@ def test_a_method_that_the_stream_does_not_suit_is_refused_before_anything_is_to
     esacl.run(SETTINGS, tmp_path / "run", stream=stream)
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
     small = esacl.Config.of(method="icarl", epochs=1, buffer=3)
-    with pytest.raises(ConfigError, match="--buffer 4 or more"):
+    with pytest.raises(ConfigError, match="Use buffer=4 or more"):
         esacl.run(small, tmp_path / "run", stream=stream, overwrite=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
-    with pytest.raises(ConfigError, match="--buffer 4 or more"):
+    with pytest.raises(ConfigError, match="Use buffer=4 or more"):
         esacl.run(small, tmp_path / "other", stream=stream)
     assert not (tmp_path / "other").exists()
 

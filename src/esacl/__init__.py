@@ -1,5 +1,6 @@
-"""Efficient continual learning: one small network that learns task after task, cheaply, without forgetting."""
+"""Continual learning: train one network on a sequence of tasks; measure what it forgets and what it costs."""
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from esacl.optim.update import UpdateRule
     from esacl.options import option
     from esacl.part import Part
-    from esacl.runner import resume, run, stream
+    from esacl.runner import iter_run, resume, run
     from esacl.selection.base import DataSelector
     from esacl.sparsity.base import SparsityStrategy
     from esacl.streams import Examples, Stream, Task, as_stream, from_arrays, open_stream
@@ -54,12 +55,12 @@ __all__ = [
     "as_stream",
     "combine",
     "from_arrays",
+    "iter_run",
     "load_sparse",
     "open_stream",
     "option",
     "resume",
     "run",
-    "stream",
 ]
 
 _HOMES = {
@@ -87,17 +88,20 @@ _HOMES = {
     "as_stream": "streams",
     "combine": "methods",
     "from_arrays": "streams",
+    "iter_run": "runner",
     "load_sparse": "deploy",
     "open_stream": "streams",
     "option": "options",
     "resume": "runner",
     "run": "runner",
-    "stream": "runner",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: torch takes seconds, and the command line must answer Ctrl-C and mistakes before that."""
+    if name == "stream":
+        warnings.warn("esacl.stream is called esacl.iter_run now; the old name goes.", DeprecationWarning, stacklevel=2)
+        name = "iter_run"
     if name not in _HOMES:
         raise AttributeError(f"module 'esacl' has no attribute {name!r}")
     return getattr(import_module(f"esacl.{_HOMES[name]}"), name)

@@ -100,15 +100,20 @@ class RunDirectory:
         foreign = [name for name in owned if (self.path / name).exists()]
         if foreign and not self._config.exists():
             raise RunError(
-                f"{str(self.path)!r} holds {foreign[0]!r}, which no run put there (there is no config.toml). "
-                f"Choose another --out, or move that file away."
+                "{path!r} holds {file!r}, which no run put there (there is no config.toml).",
+                remedy="Choose another {out}, or move that file away.",
+                path=str(self.path),
+                file=foreign[0],
             )
         if self._config.exists():
             self._check_is_run()
         if self._config.exists() and not overwrite:
             raise RunError(
-                f"{str(self.path)!r} holds a run already. Continue it with `esacl resume {quote(str(self.path))}`, "
-                f"choose another --out, or replace it with --overwrite."
+                "{path!r} holds a run already.",
+                remedy="Continue it with `esacl resume {quoted}`, choose another {out}, or replace it with "
+                "{overwrite:true}.",
+                path=str(self.path),
+                quoted=quote(str(self.path)),
             )
 
     def _check_is_run(self) -> None:
@@ -121,7 +126,9 @@ class RunDirectory:
             ours = False
         if not ours:
             raise RunError(
-                f"{str(self._config)!r} is not the config.toml of a run. Choose another --out, or move it away."
+                "{path!r} is not the config.toml of a run.",
+                remedy="Choose another {out}, or move it away.",
+                path=str(self._config),
             )
 
     def _check_writable(self) -> None:
@@ -133,7 +140,8 @@ class RunDirectory:
             raise self._unwritable(f"you may not write to the folder {str(nearest)!r}")
 
     def _unwritable(self, reason: str) -> RunError:
-        return RunError(f"cannot write to {str(self.path)!r}: {reason}. Choose another folder with --out.")
+        remedy = "Choose another folder with {out}."
+        return RunError("cannot write to {path!r}: {reason}.", remedy=remedy, path=str(self.path), reason=reason)
 
     def begin(self, config: Config, overwrite: bool = False) -> None:
         """Make it the directory of a new run."""
@@ -172,7 +180,7 @@ class RunDirectory:
         try:
             return Config.from_mapping(self.tables())
         except ConfigError as error:
-            raise ConfigError(f"{str(self._config)!r} does not describe a run: {error}") from None
+            raise error.within(f"{str(self._config)!r} does not describe a run") from None
 
     def _no_run(self) -> RunError:
         """What is there instead, and what to do."""

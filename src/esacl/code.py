@@ -54,8 +54,9 @@ def check_allowed(kind: str, name: str, allowed: Collection[str]) -> None:
     if is_own(name) and name not in allowed:
         memory = name.startswith("<")
         what = "an object in the memory of Python" if memory else "code of somebody's own"
-        again = f"In Python, give it again: {kind}=..." if memory else f"If you trust it, name it again: --code {name}"
-        raise ConfigError(f"the {kind} is {what}, {name!r}, and no file is allowed to start code. {again}.")
+        again = f"In Python, give it again: {kind}=..." if memory else "If you trust it, name it again: {code:{name}}."
+        wrong = "the {kind} is {what}, {name!r}, and no file is allowed to start code."
+        raise ConfigError(wrong, remedy=again, kind=kind, what=what, name=name)
 
 
 def told(error: BaseException) -> str:

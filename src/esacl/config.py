@@ -12,15 +12,17 @@ from typing import Any, Literal, Never
 import tomli_w
 
 from esacl.code import is_own, names_code
-from esacl.errors import ConfigError, unknown_name
+from esacl.errors import ConfigError, naming, unknown_name
 from esacl.options import option, parse
 from esacl.presets import with_preset
 from esacl.short_names import SHORT_NAMES as SHORT_NAMES
+from esacl.short_names import as_keyword
 from esacl.short_names import place_settings as place_settings
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
 from esacl.slots import PartsConfig as PartsConfig
 from esacl.toml import Tables as Tables
+from esacl.toml import flattened
 from esacl.toml import read_toml as read_toml
 from esacl.toml import set_option as set_option
 
@@ -135,6 +137,7 @@ class Config:
         return [name for name in names if is_own(name)] + ([self.stream.name] if self.stream.is_code else [])
 
     @staticmethod
+    @naming(as_keyword)
     def of(
         *,
         method: str | None = None,
@@ -222,9 +225,7 @@ class Config:
 
     def flat(self) -> dict[str, Any]:
         """Every setting by its dotted name."""
-        tables = self.to_mapping()
-        parts = {name: tables.pop(name) for name in [*tables] if isinstance(tables[name], dict)}
-        return tables | {f"{part}.{key}": value for part, table in parts.items() for key, value in table.items()}
+        return flattened(self.to_mapping())
 
     def to_toml(self) -> str:
         """The run as a TOML document."""

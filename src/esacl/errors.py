@@ -1,11 +1,49 @@
 """Errors a user can cause: each says what is wrong, the value given, what is allowed, and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any, Self
+
+from esacl.problem import Naming, Problem, as_path
 
 
 class EsaclError(Exception):
-    """Base of every error that is shown to people as one message, without a traceback."""
+    """Base of every error that is shown to people as one message, without a traceback.
+
+    An error about a setting holds a `problem`: the setting's path, its value, what is allowed and the remedy. The front
+    end that it passes on its way to the user says by `naming` how settings are called there.
+    """
+
+    def __init__(
+        self, message: str | Problem = "", setting: str | None = None, value: Any = None, **texts: Any
+    ) -> None:
+        """`message` as it is, or, where anything stands beside it, the template of a `Problem`."""
+        super().__init__(message)
+        self.problem = message if isinstance(message, Problem) else None
+        if isinstance(message, str) and (setting is not None or texts):
+            self.problem = Problem(message, setting, value, **texts)
+        self.naming: Naming | None = None
+        self.prefix = ""
+
+    def __str__(self) -> str:
+        text = super().__str__() if self.problem is None else self.problem.told(self.naming or as_path)
+        return f"{self.prefix}{text}"
+
+    def within(self, where: str) -> Self:
+        """The same error, after the place that it is about: a row, a file, a method."""
+        self.prefix = f"{where}: {self.prefix}"
+        return self
+
+
+@contextmanager
+def naming(names: Naming) -> Iterator[None]:
+    """Errors about settings in the names of a front end; the outermost that is asked decides."""
+    try:
+        yield
+    except EsaclError as error:
+        error.naming = names
+        raise
 
 
 class ConfigError(EsaclError, ValueError):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from re import fullmatch
 
 import torch
@@ -33,8 +33,12 @@ def resolve_machine(config: MachineConfig, small: bool = False) -> MachineConfig
         raise unknown_name("device", name, ["auto", "cuda:NUMBER", *DEVICES])
     if name.split(":")[0] not in present:
         raise ConfigError(
-            f"device {name!r} is not available here. Available: {', '.join(present)}. Use --device auto, or for a run "
-            f"that was started elsewhere set machine.device in its config.toml."
+            "{given} is not available here.",
+            "machine.device",
+            name,
+            allowed=", ".join(["auto", *present]),
+            remedy="Use {machine.device:auto}, or for a run that was started elsewhere set machine.device in its "
+            "config.toml.",
         )
     if name == "cpu" and config.precision == "bf16":
         _probe_bf16()
@@ -65,23 +69,31 @@ def check_processes(config: Config) -> None:
     count, device = config.machine.processes, config.machine.device
     if count == 1:
         return
+    refused = partial(ConfigError, setting="machine.processes", value=count)
     if count > config.train.batch_size:
-        raise ConfigError(
-            f"--processes {count} is more than --batch-size {config.train.batch_size}, and each process needs an "
-            f"example of every batch. Use {config.train.batch_size} processes or fewer, or a larger batch."
+        raise refused(
+            "{given} is more than {train.batch_size:{batch}}, and each process needs an example of every batch.",
+            remedy="Use {batch} processes or fewer, or a larger {train.batch_size}.",
+            batch=config.train.batch_size,
         )
     if not distributed.is_available():
-        raise ConfigError(f"--processes {count} needs torch.distributed, which this torch lacks. Use --processes 1.")
+        raise refused(
+            "{given} needs torch.distributed, which this torch lacks.",
+            remedy="Use {machine.processes:1}.",
+        )
     if device not in ("cpu", "cuda"):
-        raise ConfigError(
-            f"--processes {count} on --device {device} is not possible: allowed are cpu, and cuda, where each process "
-            f"takes a GPU of its own. Use --device cpu, or --processes 1."
+        raise refused(
+            "{given} on {machine.device:{device}} is not possible: processes share the cpu, or have a GPU each.",
+            allowed="cpu, cuda",
+            remedy="Use {machine.device:cpu}, or {machine.processes:1}.",
+            device=device,
         )
     here = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # torchrun's, where there are several machines
     if device == "cuda" and here > torch.cuda.device_count():
-        raise ConfigError(
-            f"--processes {count} needs a GPU for each process of a machine, but there are "
-            f"{torch.cuda.device_count()}. Use fewer processes, or --device cpu."
+        raise refused(
+            "{given} needs a GPU for each process of a machine, but there are {gpus}.",
+            remedy="Use fewer processes, or {machine.device:cpu}.",
+            gpus=torch.cuda.device_count(),
         )
 
 
@@ -108,8 +120,11 @@ def _probe_bf16() -> None:
     code = "import torch\nwith torch.autocast('cpu', torch.bfloat16): torch.nn.Linear(64, 64)(torch.ones(64, 64))"
     if subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode < 0:
         raise ConfigError(
-            "precision 'bf16' kills the process on this processor. Use --precision 32, or forbid the instructions "
-            "that fail: ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 esacl run ..."
+            "{given} kills the process on this processor.",
+            "machine.precision",
+            "bf16",
+            remedy="Use {machine.precision:32}, or forbid the instructions that fail by the environment variable "
+            "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16.",
         )
 
 

@@ -44,7 +44,7 @@ def check(value: Any, hint: Any, where: str, bounds: Mapping[str, Any]) -> Any:
         fits, result = _as(value, kind)
         if fits and (result is None or ((low is None or result >= low) and (high is None or result <= high))):
             return result
-    raise ConfigError(f"{where} = {value!r} is not allowed. Allowed: {describe(hint, bounds)}.")
+    raise ConfigError("{given} is not allowed.", where, value, allowed=describe(hint, bounds))
 
 
 def describe(hint: Any, bounds: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from esacl.nets.network import Network
 from esacl.nets.traits import NetTraits
 from esacl.options import NoOptions
+from esacl.problem import Problem
 from esacl.types import Columns, Context, Params, State
 
 
@@ -34,22 +35,23 @@ class Part:
         return {}
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """What is wrong with the options of all slots together, and what to do; asked before anything trains.
 
+        A `Problem` names settings as the user gave them: by flags, keywords or keys; text is shown as it is.
         Beside the slots there is `train`, with the training columns of the run.
         """
         return None
 
     @classmethod
-    def misfit(cls, parts: "Mapping[str, type[Part]]") -> str | None:
+    def misfit(cls, parts: "Mapping[str, type[Part]]") -> Problem | str | None:
         """Why it cannot work beside the parts of the other slots, and what to do; asked before anything trains."""
         return None
 
     @classmethod
     def switched_off(cls, name: str, options: Mapping[str, Any]) -> tuple[str, list[str]]:
-        """Which setting of its own leaves another slot without its part, by the option `name`; what to set instead."""
-        return f"{name} = false", [f"{name} = true"]
+        """Which option of its own leaves another slot without its part, as NAME:VALUE; what to give instead."""
+        return f"{name}:false", [f"{name}:true"]
 
     @classmethod
     def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:

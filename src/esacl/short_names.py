@@ -1,10 +1,12 @@
 """Settings by their short names: the flags of the command line and the keywords of `Config.of`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from shlex import quote
 from typing import Any
 
 from esacl.errors import ConfigError, unknown_name
-from esacl.slots import CHOSEN
+from esacl.problem import Naming, as_path, literal
+from esacl.slots import CHOSEN, SLOTS
 from esacl.toml import plain_value
 
 SHORT_NAMES = {
@@ -55,3 +57,61 @@ def place_settings(tables: dict[str, Any], settings: Mapping[str, Any]) -> None:
             if not isinstance(table, dict):
                 raise ConfigError(f"{part!r} is a table of options, but {table!r} was given.")
             table[key] = plain_value(value)
+
+
+_SHORT = {path: name for name, path in SHORT_NAMES.items()}
+
+
+def as_flags(in_file: Callable[[str], bool] = lambda setting: False) -> Naming:
+    """The names of the command line; settings that a file gives have the file's names.
+
+    >>> as_flags()("selection.keep"), as_flags()("selection.keep", 0.5), as_flags()("selection.redundant", True)
+    ('--keep', '--keep 0.5', '--set selection.redundant=true')
+    """
+
+    def named(setting: str, *value: Any) -> str:
+        short = _SHORT.get(setting, setting)
+        if in_file(setting) or ("." in short and not value):
+            return as_path(setting, *value)
+        words = [each if isinstance(each, str) else literal(each) for each in value]
+        if "." in short:
+            return f"--set {quote(f'{setting}={words[0]}')}"
+        return " ".join([f"--{short.replace('_', '-')}", *(quote(word) for word in words if word != "true")])
+
+    return named
+
+
+def as_keyword(setting: str, *value: Any) -> str:
+    """The names of `Config.of`, and of `with_options` for options without a short name.
+
+    >>> as_keyword("train.columns", "seen"), as_keyword("update.momentum", 0.8), as_keyword("update.momentum")
+    ("columns='seen'", "with_options(update={'momentum': 0.8})", 'update.momentum')
+    """
+    short = _SHORT.get(setting, setting)
+    part, _, key = short.rpartition(".")
+    if not value or (part and part not in SLOTS):
+        return short if not value else f"{setting} = {value[0]!r}"
+    if key == "code":
+        return f"code={list(value)!r}"
+    return f"with_options({part}={{{key!r}: {value[0]!r}}})" if part else f"{key}={value[0]!r}"
+
+
+GIVEN_AGAIN = ("method", "code", "net.backbone", "machine.processes", "out", "overwrite")
+"""What is given beside settings of a file, or beside the directory of a run; all others are in the file."""
+
+
+def as_recorded(setting: str, *value: Any) -> str:
+    """The names of settings that a file gives, to a caller in Python."""
+    return as_keyword(setting, *value) if setting in GIVEN_AGAIN else as_path(setting, *value)
+
+
+def as_recipe(setting: str, *value: Any) -> str:
+    """The names of a recipe.
+
+    >>> as_recipe("selection.keep", 0.5), as_recipe("selection.redundant", True)
+    ('keep = 0.5', 'set = { "selection.redundant" = true }')
+    """
+    short = _SHORT.get(setting, setting)
+    if not value or "." not in short:
+        return as_path(short, *value)
+    return f'set = {{ "{setting}" = {literal(value[0])} }}'

@@ -1,6 +1,7 @@
 """Settings written as TOML, as nested tables."""
 
 import tomllib
+from collections.abc import Mapping
 from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
@@ -37,6 +38,19 @@ def read_toml(path: Path) -> Tables:
         ) from None
 
 
+def flattened(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Every value of nested tables by its dotted name.
+
+    >>> flattened({"seed": 1, "train": {"epochs": 3}})
+    {'seed': 1, 'train.epochs': 3}
+    """
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        inside = isinstance(value, Mapping)
+        found |= {f"{name}.{key}": each for key, each in value.items()} if inside else {name: value}
+    return found
+
+
 def set_option(tables: dict[str, Any], assignment: str) -> None:
     """Apply one `part.key=value` to nested tables.
 
@@ -56,7 +70,7 @@ def set_option(tables: dict[str, Any], assignment: str) -> None:
         value = text.strip()  # a bare word is a string
     place = tables if len(names) == 1 else tables.setdefault(names[0], {})
     if not isinstance(place, dict):
-        raise ConfigError(f"--set {assignment!r}: {names[0]!r} is a value, not a table of options.")
+        raise ConfigError(f"{names[0]!r} is a value, not a table of options, but {assignment!r} was given.")
     place[names[-1]] = value
 
 

@@ -132,7 +132,7 @@ def test_interrupted_while_a_report_is_written_keeps_the_old_one(interrupts, fin
         (["data", "gte"], 'Unknown command "gte". Did you mean "get"? Allowed: check, get. `esacl data --help`'),
         (["frobnicate"], "Allowed: data, export, grid, inspect, landscape, learn, methods, parts, predict, report, "),
         (["run", "--jobs", "2"], "Unknown option: --jobs. Did you mean --json? `esacl run --help` lists"),
-        (["run", "--processes", "0"], "machine.processes = 0 is not allowed. Allowed: a whole number from 1 to"),
+        (["run", "--processes", "0"], "--processes 0 is not allowed. Allowed: a whole number from 1 to"),
         (["run", "--backbone", "nosuch:net"], "backbone 'nosuch:net' cannot be imported from"),
         (["landscape"], "no run was given to draw. Name finished ones: esacl landscape runs/first"),
         (["landscape", "empty"], "there is no run in 'empty': it has no config.toml. Start one with"),

@@ -130,7 +130,7 @@ def test_learn_starts_a_new_model_if_told_the_method(tmp_path, capsys, fails):
     assert "1 of 9 images could not be read" in told.err
     assert ContinualClassifier.load(path).method == "er"
     assert "keeps the method it began with" in fails("learn", path, folder, "--method", "der++")
-    assert "--buffer = 5 was given" in fails("learn", path, folder, "--buffer", "5")
+    assert "--buffer 5 was given" in fails("learn", path, folder, "--buffer", "5")
 
 
 def test_learn_that_fails_leaves_the_file_as_it_was(model, tmp_path, fails):

@@ -26,11 +26,11 @@ from tests.streams.layouts import cifar10_files, write_folder
         (["run", "--method", "finetune", "--buffer", "5"], "use it: co2l, der++, er, esacl-co2l, "),
         (
             ["run", *DENSE, "--sparsity", "0.5"],
-            "no use for --sparsity (sparsity.level) = 0.5. Methods that use it: ",
+            "no use for --sparsity 0.5. Methods that use it: ",
         ),
         (
             ["run", *DENSE, "--keep", "0.5"],
-            "no use for --keep (selection.keep) = 0.5. Methods that use it: esacl, ",
+            "no use for --keep 0.5. Methods that use it: esacl, ",
         ),
         (
             ["run", "--method", "esacl-la-maml"],
@@ -38,11 +38,14 @@ from tests.streams.layouts import cifar10_files, write_folder
         ),
         (["run", "--method", "wsn-icarl"], "the nearest mean is fitted with the weights of the last task, but Wsn"),
         (["run", "--method", "er-esacl"], "only a sparsity strategy stands before another method in a name"),
-        (["run", "--method", "er", "--rho", "0.1"], "no use for --rho (gradient.rho) = 0.1. Methods that use it:"),
-        (["run", *PRUNING, "--sparsity", "1.5"], "sparsity.level = 1.5 is not allowed. Allowed: a number from 0"),
-        (["run", *PRUNING, "--keep", "0"], "selection.keep = 0.0 is not allowed. Allowed: a number from 0.01 to 1."),
-        (["run", *PRUNING, "--rho", "-1"], "gradient.rho = -1.0 is not allowed. Allowed: a number from 0 to 100."),
-        (["run", *PRUNING, "--rho", "0.1", "--set", "sparsity.sharpness=false"], "while sparsity.sharpness = false."),
+        (["run", "--method", "er", "--rho", "0.1"], "no use for --rho 0.1. Methods that use it:"),
+        (["run", *PRUNING, "--sparsity", "1.5"], "--sparsity 1.5 is not allowed. Allowed: a number from 0"),
+        (["run", *PRUNING, "--keep", "0"], "--keep 0.0 is not allowed. Allowed: a number from 0.01 to 1."),
+        (["run", *PRUNING, "--rho", "-1"], "--rho -1.0 is not allowed. Allowed: a number from 0 to 100."),
+        (
+            ["run", *PRUNING, "--rho", "0.1", "--set", "sparsity.sharpness=false"],
+            "use --set sparsity.sharpness=true.",
+        ),
         (["run", "--preset", "nope"], "unknown preset 'nope'. Allowed: full, paper."),
         (["run", "--config", "nowhere.toml"], "there is no config file 'nowhere.toml'"),
         (["run", "--tasks", "3"], "tasks"),

@@ -28,7 +28,7 @@ def log(out):
 
 
 def test_a_stream_tells_every_event_in_order_and_ends_with_the_bits_of_run(whole, tmp_path):
-    events = list(esacl.stream(SETTINGS, tmp_path / "run"))
+    events = list(esacl.iter_run(SETTINGS, tmp_path / "run"))
     told = [type(event) for event in events if not isinstance(event, StepDone)]
     assert told == [*[TaskStarted, EpochDone, EpochDone, Pruned, TaskDone] * 2, Finished]
     started, pruned = events[0], [event for event in events if isinstance(event, Pruned)][-1]
@@ -47,21 +47,21 @@ def test_a_stream_tells_every_event_in_order_and_ends_with_the_bits_of_run(whole
 def test_a_loop_that_is_left_can_go_on_to_the_same_bits_and_the_same_log(kind, whole, tmp_path):
     out = tmp_path / "run"
     seen = 0
-    for event in esacl.stream(SETTINGS, out):
+    for event in esacl.iter_run(SETTINGS, out):
         seen += isinstance(event, kind)
         if seen == 2:
             break
     with (out / "events.jsonl").open("a") as file:
         file.write('{"event": "epo')  # as a process leaves it that dies while it writes
-    *_, last = esacl.stream(out)
+    *_, last = esacl.iter_run(out)
     assert isinstance(last, Finished)
     assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert log(out) == log(whole)
-    assert list(esacl.stream(out)) == [last], "nothing is left to do"
+    assert list(esacl.iter_run(out)) == [last], "nothing is left to do"
 
 
 def test_the_directory_is_held_until_the_loop_is_left(tmp_path):
-    with closing(esacl.stream(SETTINGS, tmp_path / "run")) as events:
+    with closing(esacl.iter_run(SETTINGS, tmp_path / "run")) as events:
         next(events)
         with pytest.raises(RunError, match="another process"):
             esacl.resume(tmp_path / "run")
@@ -70,7 +70,7 @@ def test_the_directory_is_held_until_the_loop_is_left(tmp_path):
 
 def test_a_stream_without_a_place_takes_the_one_of_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    next(esacl.stream(SETTINGS))
+    next(esacl.iter_run(SETTINGS))
     assert (tmp_path / "runs" / "esacl-der++-split-digits-0" / "config.toml").exists()
 
 
@@ -83,21 +83,21 @@ def test_a_stream_without_a_place_takes_the_one_of_the_command_line(tmp_path, mo
 )
 def test_the_directory_of_a_run_takes_no_other_place_and_replaces_nothing(given, words, whole):
     with pytest.raises(ConfigError, match=words):
-        next(esacl.stream(whole, **given))
+        next(esacl.iter_run(whole, **given))
 
 
 def test_a_finished_run_has_its_report_written_again(whole):
     (whole / "report.html").unlink()
-    assert [type(event) for event in esacl.stream(whole)] == [Finished]
+    assert [type(event) for event in esacl.iter_run(whole)] == [Finished]
     assert (whole / "report.html").exists()
 
 
 def test_processes_are_those_that_go_on_with_a_run_and_a_setting_of_a_new_one(whole, tmp_path):
     with pytest.raises(ConfigError, match=r"Config\.of\(\.\.\., processes=2\)"):
-        next(esacl.stream(SETTINGS, tmp_path / "run", processes=2))
-    next(esacl.stream(SETTINGS, tmp_path / "run"))
-    with pytest.raises(ConfigError, match="--processes 64 is more than --batch-size 32"):
-        next(esacl.stream(tmp_path / "run", processes=64))
+        next(esacl.iter_run(SETTINGS, tmp_path / "run", processes=2))
+    next(esacl.iter_run(SETTINGS, tmp_path / "run"))
+    with pytest.raises(ConfigError, match=r"processes=64 is more than train\.batch_size = 32"):
+        next(esacl.iter_run(tmp_path / "run", processes=64))
 
 
 def scalars(folder):
@@ -164,3 +164,8 @@ def test_tensorboard_that_is_absent_is_told_before_anything_is_trained(fails, tm
     monkeypatch.setattr("esacl.trackers.find_spec", lambda name: None)
     assert "pip install 'esacl[tensorboard]'" in fails("run", "--tensorboard", "--out", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_old_name_of_iter_run_warns_and_still_works():
+    with pytest.warns(DeprecationWarning, match=r"esacl\.stream is called esacl\.iter_run now"):
+        assert esacl.stream is esacl.iter_run

@@ -61,7 +61,7 @@ def test_a_method_learns_blurred_tasks_or_says_why_not(name, blurred, tmp_path):
 
 def test_contrastive_learning_has_anchors_in_every_look(rotated, tmp_path):
     losses = []
-    for event in esacl.stream(settings("co2l"), tmp_path / "run", stream=rotated):
+    for event in esacl.iter_run(settings("co2l"), tmp_path / "run", stream=rotated):
         losses += [event.loss.requires_grad or event.loss.item()] if type(event).__name__ == "StepDone" else []
     assert all(loss > 0 for loss in losses)
     assert torch.equal(rotated.task_of_at(1), torch.ones(10, dtype=torch.int64))
@@ -92,7 +92,7 @@ def test_a_run_on_given_tasks_resumes_to_the_same_bits(name, tmp_path):
     y = [torch.cat([task.train.y, task.test.y]) for task in digits.tasks]
     made = as_stream([(x[0], y[0]), (x[1], y[1]), (x[0].flip(3), y[0])])
     whole = esacl.run(settings(name), tmp_path / "whole", stream=made)
-    for event in esacl.stream(settings(name), tmp_path / "part", stream=made):
+    for event in esacl.iter_run(settings(name), tmp_path / "part", stream=made):
         if type(event).__name__ == "TaskDone":
             break
     with pytest.raises(ConfigError, match="this run learns from arrays: continue it in Python"):

@@ -91,7 +91,7 @@ def test_a_row_may_have_lists_of_its_own_and_the_lists_of_the_recipe_hold_where_
         ("seeds = [0, 1]", "stop_at_chance = 1", "stop_at_chance = 1 is not allowed in a recipe. Allowed: true or"),
         ("seeds = [0, 1]", "seeds = 3", "seeds = 3 is not allowed in a recipe. Allowed: a list"),
         ("epochs = 1", "epoch = 1", "unknown setting of base 'epoch'. Did you mean 'epochs'?"),
-        ("epochs = 1", "epochs = 0", "train.epochs = 0 is not allowed"),
+        ("epochs = 1", "epochs = 0", "epochs = 0 is not allowed"),
         ("epochs = 1", "seed = 1", "unknown setting of base 'seed'"),
         ('name = "er"', 'name = "Finetune"\naxes = {}', "'Finetune' has the name or the folder of 'finetune'"),
         ('name = "er"', "", "a row of the recipe has the name None"),
@@ -104,7 +104,7 @@ def test_a_row_may_have_lists_of_its_own_and_the_lists_of_the_recipe_hold_where_
         ('name = "er"', 'name = "er"\nmethods = ["er"]', "row 'er' sets 'method', which is an axis too"),
         ('name = "er"', 'name = "er"\nsparsities = []', "axis sparsity = [] is not allowed"),
         ('"update.momentum" = 0.5', '"train.epochs" = 2', "'train.epochs' is given twice in base"),
-        ('buffer = ""\n', "", "row 'finetune': method 'finetune' has no use for --buffer"),
+        ('buffer = ""\n', "", "row 'finetune': method 'finetune' has no use for buffer = 10"),
         ('method = "er"', 'method = "err"', "unknown method 'err'"),
         ('method = "er"', 'methods = ["err"]', "unknown method 'err'"),
         ("split-digits", "split-digit", "unknown stream 'split-digit'. Did you mean 'split-digits'?"),
@@ -112,7 +112,7 @@ def test_a_row_may_have_lists_of_its_own_and_the_lists_of_the_recipe_hold_where_
         ("[[rows]]", "[[row]]", "unknown key of the recipe 'row'"),
         ("[base]", "[base", "cannot read the config file"),
         (RECIPE, 'title = "nothing"', "has no rows"),
-        (RECIPE, 'methods = ["er", "ewc"]\n[base]\nkeep = 0.5', "method 'er' has no use for --keep"),
+        (RECIPE, 'methods = ["er", "ewc"]\n[base]\nkeep = 0.5', "method 'er' has no use for keep = 0.5"),
     ],
 )
 def test_a_bad_recipe_is_told_before_anything_starts(recipe, tmp_path, capsys, old, new, told):

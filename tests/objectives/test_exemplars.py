@@ -86,7 +86,9 @@ def test_exemplars_of_an_old_class_are_the_first_of_those_it_had_before(method: 
 
 @METHODS
 def test_a_memory_without_room_for_every_class_is_refused_with_the_remedy(method: str) -> None:
-    with pytest.raises(ConfigError, match=r"objective\.buffer = 5 is too small: there are 6 classes.*--buffer 6"):
+    with pytest.raises(
+        ConfigError, match=r"objective\.buffer = 5 is too small: there are 6.*Use objective\.buffer = 6"
+    ):
         parts(method, {"objective": {"buffer": 5}})
     assert parts(method, {"objective": {"buffer": 6}}).objective.memory.capacity == 6
 

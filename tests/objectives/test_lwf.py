@@ -226,7 +226,7 @@ def test_it_continues_from_a_saved_state_with_the_same_teacher_and_the_rest_of_t
 
 
 def test_a_stream_with_tasks_of_one_class_and_a_warm_up_as_long_as_the_task_are_refused() -> None:
-    with pytest.raises(ConfigError, match="--classes-per-task 2"):
+    with pytest.raises(ConfigError, match=r"stream\.classes_per_task = 2"):
         Lwf(LwfOptions(), context(stream(classes_per_task=1)))
     with pytest.raises(ConfigError, match="leaves nothing of the 2 epochs"):
         Lwf(LwfOptions(warmup=2), context(STREAM))

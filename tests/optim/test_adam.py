@@ -22,4 +22,4 @@ def test_the_rate_is_the_authors_for_every_backbone_and_falls_along_a_cosine() -
     assert isinstance(rule, AdamUpdate)
     assert rule.options.lr == 0.001
     assert [round(rule.rate(progress), 6) for progress in (0, 0.5, 1)] == [1, 0.5, 0]
-    assert "--lr than 0.001" in rule.remedy
+    assert "{update.lr} than 0.001" in rule.remedy

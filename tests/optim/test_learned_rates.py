@@ -177,7 +177,7 @@ def test_a_saved_optimiser_continues_at_the_rates_of_its_schedule() -> None:
 
 
 def test_divergence_is_told_with_both_rates() -> None:
-    assert "--lr than 0.1, or a smaller update.rate_lr than 0.3." in trainer("la-maml").parts.update.remedy
+    assert "{update.lr} than 0.1, or a smaller {update.rate_lr} than 0.3." in trainer("la-maml").parts.update.remedy
 
 
 def test_esacl_on_top_is_refused_with_the_slot_that_both_claim() -> None:

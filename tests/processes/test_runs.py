@@ -162,8 +162,8 @@ def test_what_a_process_said_before_it_failed_is_the_reason(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"processes": 0}, "machine.processes = 0"),
-        ({"processes": 4, "batch_size": 3}, "--processes 4 is more than --batch-size 3"),
+        ({"processes": 0}, "processes=0 is not allowed"),
+        ({"processes": 4, "batch_size": 3}, "processes=4 is more than batch_size=3"),
     ],
 )
 def test_more_processes_than_examples_in_a_batch_or_none_are_refused(settings, message, tmp_path, workers):
@@ -175,7 +175,7 @@ def test_more_processes_than_examples_in_a_batch_or_none_are_refused(settings, m
 
 def test_a_gpu_by_its_number_cannot_be_shared(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(ConfigError, match="--processes 2 on --device cuda:1 is not possible"):
+    with pytest.raises(ConfigError, match="processes=2 on device='cuda:1' is not possible"):
         esacl.run(esacl.Config.of(processes=2, device="cuda:1"), tmp_path / "run")
 
 

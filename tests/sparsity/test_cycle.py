@@ -69,7 +69,7 @@ def test_the_cycle_refuses_settings_of_frank_wolfe_and_its_remedy_works(
         run(given)
     asked = "sparsity.form = 'freeze'" + (" and sparsity.polytope = true" if "polytope" in remedy else "")
     reason = "has no use for update.radius = 2.0 while sparsity.form = 'cycle'"
-    assert str(error.value) == f"method 'esacl-er' {reason}. Leave it out, or set {asked}."
+    assert str(error.value) == f"method 'esacl-er' {reason}. Leave it out, or use {asked}."
     assert run({**given, **remedy}).options["update"]["radius"] == 2.0
 
 
@@ -87,7 +87,7 @@ def test_freezing_refuses_settings_of_the_pull(name: str, value: float, form: di
         resolve(wrong, STREAM)
     assert str(error.value) == (
         f"esacl-er: sparsity.{name} = {value} is of use for sparsity.form = 'cycle' only, which pulls weights to zero, "
-        f"but the form is 'freeze'. Leave it out, or set sparsity.form = 'cycle'."
+        f"but the form is 'freeze'. Leave it out, or use sparsity.form = 'cycle'."
     )
     right = wrong.with_options(sparsity={"form": "cycle"})
     assert resolve(right, STREAM).options["sparsity"][name] == value

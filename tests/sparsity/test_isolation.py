@@ -183,9 +183,9 @@ def test_class_il_is_refused_and_not_reported(method: str) -> None:
 def test_rehearsal_with_a_head_of_its_own_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "both", combine("both", METHODS[method], ER))
     memory = {"objective": {"buffer": 20}}
-    with pytest.raises(ConfigError, match=r"train\.columns = 'task'.*Use --columns all"):
+    with pytest.raises(ConfigError, match=r"train\.columns = 'task'.*Use train\.columns = 'all'"):
         trainer("both", memory, train=TrainConfig(epochs=2, batch_size=8, columns="task"))
-    with pytest.raises(ConfigError, match=r"train\.columns = 'task'.*Use --columns all"):
+    with pytest.raises(ConfigError, match=r"train\.columns = 'task'.*Use train\.columns = 'all'"):
         trainer("both", {**memory, "sparsity": {"head": "own"}})
     assert trainer("both", memory, train=TrainConfig(epochs=2, batch_size=8, columns="seen")).config.columns == "seen"
     training = trainer("both", {**OPTIONS[method], **memory})

@@ -145,7 +145,7 @@ def test_tasks_follow_from_whichever_number_is_given(
         (0, None, "tasks = 0 does not divide"),
         (None, 4, "classes_per_task = 4 does not divide .* Allowed: 1, 2, 5, 10"),
         (None, 20, "classes_per_task = 20 does not divide"),
-        (5, 3, "tasks = 5 with classes_per_task = 3 makes 15 classes, but the stream has 10"),
+        (5, 3, "stream.tasks = 5 with stream.classes_per_task = 3 makes 15 classes, but the stream has 10"),
         (2, 2, "makes 4 classes, but the stream has 10"),
     ],
 )

@@ -24,7 +24,7 @@ def test_divergence_is_an_error_that_names_the_learning_rate_and_the_place(lr: f
     training = trainer("finetune", {"update": {"lr": lr}})
     with pytest.raises(RunError, match=r"training diverged: the loss of task 1, epoch \d is (nan|inf)") as error:
         finish(training)
-    assert f"Use a smaller --lr than {lr:g}." in str(error.value)
+    assert f"Use a smaller update.lr than {lr:g}." in str(error.value)
 
 
 def test_another_seed_gives_another_result() -> None:

@@ -22,6 +22,7 @@ from esacl.cli.run import resume_command, run_command
 from esacl.cli.table import table_command
 from esacl.cli.tune import tune_command
 from esacl.errors import EsaclError
+from esacl.short_names import as_flags
 from esacl.version import __version__
 
 TRAIN = Group("Train and compare", sort_key=0)
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CycloptsError as error:
         _refuse(told(error, app))
     except EsaclError as error:
+        error.naming = error.naming or as_flags()
         _refuse(str(error))
     except BrokenPipeError:
         leave_quietly()

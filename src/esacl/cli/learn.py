@@ -12,8 +12,9 @@ from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, Code, described
 from esacl.cli.predict import SHOWN
 from esacl.cli.progress import counting_progress
-from esacl.errors import ConfigError
+from esacl.errors import ConfigError, naming
 from esacl.files import check_place
+from esacl.short_names import as_flags
 
 if TYPE_CHECKING:
     from esacl.deploy.learning import Lesson
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 NEW = Group("For a new model only", sort_key=1)
 
 
+FLAGS = {"method", "train.epochs", "sparsity.level", "objective.buffer", "net.backbone", "net.width"}
+"""Settings that have a flag here."""
+
+
+@naming(as_flags(lambda setting: "." in setting and setting not in FLAGS))
 def learn_command(
     model: Annotated[Path, Parameter(help="file of a saved classifier; a new one is made with --method")],
     folder: Annotated[Path, Parameter(help="folder that holds one sub-folder of images for each class")],
@@ -95,10 +101,11 @@ def learn_command(
 def _check_none_given(given: dict[str, Any]) -> None:
     """Refuse settings that a model keeps from its first task on."""
     for name, value in given.items():
-        flag = "--seed" if name == "random_state" else f"--{name.replace('_', '-')}"
         raise ConfigError(
-            f"{flag} = {value} was given, but a model keeps that from its first task on. Leave it out, or start a new "
-            f"model with --method in a file that does not exist yet."
+            "{given} was given, but a model keeps that from its first task on.",
+            "seed" if name == "random_state" else name,
+            value,
+            remedy="Leave it out, or start a new model with --method in a file that does not exist yet.",
         )
 
 

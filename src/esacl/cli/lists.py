@@ -17,6 +17,7 @@ from esacl.cli.flags import OUTPUT, described
 from esacl.config import CHOSEN, SLOTS
 from esacl.errors import unknown_name
 from esacl.options import Told, helps
+from esacl.short_names import SHORT_NAMES, as_flags
 
 if TYPE_CHECKING:
     from esacl.methods import Method
@@ -78,9 +79,7 @@ def _list_methods(shown: Mapping[str, Method]) -> None:
 
 
 def _explain_method(name: str, row: Method) -> None:
-    from esacl.methods import FLAGS
-
-    flags = {path: f" ({flag})" for path, flag in FLAGS.items()}
+    flags = {path: f" ({as_flags()(path)})" for path in SHORT_NAMES.values()}
     table = Table(title=f"{name}: {row.about}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("option", style="bold", no_wrap=True)
     table.add_column("default", no_wrap=True)

@@ -6,6 +6,7 @@ import json as json_text
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,7 +18,9 @@ from esacl.cli.flags import DATA, MACHINE, METHOD, OUTPUT, PARTS, TRAINING, WHAT
 from esacl.cli.progress import counting_progress, training_progress
 from esacl.code import is_own
 from esacl.config import DEFAULT_METHOD, Config, place_settings, read_toml, set_option
-from esacl.errors import ConfigError
+from esacl.errors import ConfigError, naming
+from esacl.short_names import GIVEN_AGAIN, as_flags
+from esacl.toml import flattened
 
 if TYPE_CHECKING:
     from esacl.artifacts import Results
@@ -130,16 +133,18 @@ def run_command(
         "readout": readout,
     }
     tables = {} if config is None else read_toml(config)
-    for assignment in set_ or []:
-        set_option(tables, assignment)
-    place_settings(tables, given)
-    settings = with_helpers(Config.from_mapping(tables))
-    named = [method, stream, backbone, gradient, update, constraint, selection, readout, *(code or [])]
-    assigned = [assignment.partition("=")[2].strip().strip("'\"") for assignment in set_ or []]
-    _check_consent(settings, {*named, *assigned})
-    allowed = replace(settings, origin=None)  # whatever code it names was given here
-    place = out or default_place(allowed)
-    _train(lambda reading: start(allowed, place, overwrite=overwrite, reading=reading), json, tensorboard)
+    written = flattened(tables)
+    with naming(as_flags(lambda path: path in written and flattened(tables).get(path) == written[path])):
+        for assignment in set_ or []:
+            set_option(tables, assignment)
+        place_settings(tables, given)
+        settings = with_helpers(Config.from_mapping(tables))
+        named = [method, stream, backbone, gradient, update, constraint, selection, readout, *(code or [])]
+        assigned = [assignment.partition("=")[2].strip().strip("'\"") for assignment in set_ or []]
+        _check_consent(settings, {*named, *assigned})
+        allowed = replace(settings, origin=None)  # whatever code it names was given here
+        place = out or default_place(allowed)
+        _train(lambda reading: start(allowed, place, overwrite=overwrite, reading=reading), json, tensorboard)
 
 
 def resume_command(
@@ -180,8 +185,10 @@ def resume_command(
         _show(results, directory, json)
         dismiss()
         return
-    number = helpers(processes)
-    _train(lambda reading: reopen(directory, None, reading, backbone, number, method, code or ()), json, tensorboard)
+    with naming(as_flags(lambda setting: setting not in GIVEN_AGAIN)):
+        number = helpers(processes)
+        opening = partial(reopen, directory, None, backbone=backbone, processes=number, method=method, code=code or ())
+        _train(lambda reading: opening(reading=reading), json, tensorboard)
 
 
 def _check_consent(settings: Config, given: Collection[str | None]) -> None:

@@ -60,7 +60,7 @@ def form_of(path: Path) -> str | None:
 def _with_own(found: Trained, backbone: Given | None, path: Path) -> Trained:
     """The model with the network that was given for it, if it is of that kind, and fits."""
     where = f"the model {str(path)!r}"
-    given = once_more(found.backbone, backbone, where, "--backbone")
+    given = once_more(found.backbone, backbone, where)
     if given is None:
         return found
     own = own_net(given, found.shape, seed=0)

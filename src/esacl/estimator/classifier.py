@@ -16,12 +16,12 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, validat
 from torch import Tensor
 
 from esacl.config import DEFAULT_METHOD
-from esacl.errors import CheckpointError, InputError
+from esacl.errors import CheckpointError, InputError, naming
 from esacl.estimator.labels import Labels
 from esacl.estimator.layout import Layout
 from esacl.estimator.learner import Learner, Plan
 from esacl.estimator.progress import progress
-from esacl.estimator.settings import check_unchanged, naming_parameters, own_of, resolved, settings
+from esacl.estimator.settings import as_parameter, check_unchanged, own_of, resolved, settings
 from esacl.estimator.storage import Saved, read, write
 from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
@@ -140,7 +140,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         return self.partial_fit(X, y)
 
-    @naming_parameters()
+    @naming(as_parameter)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "ContinualClassifier":
         """Learn one more task. `classes` may name classes that will come later; they are known but not answered yet.
 
@@ -196,6 +196,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         write(Path(path), Saved(params, features, self._labels, self._layout, self._learner))
 
     @classmethod
+    @naming(as_parameter)
     def load(
         cls,
         path: str | PathLike[str],

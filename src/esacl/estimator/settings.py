@@ -1,19 +1,18 @@
 """From a classifier's parameters to the settings of a run, and what may change between two tasks."""
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from esacl.config import SHORT_NAMES, SLOTS, Config, place_settings
-from esacl.errors import ConfigError, EsaclError, unknown_name
+from esacl.config import SLOTS, Config, place_settings
+from esacl.errors import ConfigError, unknown_name
 from esacl.estimator.learner import Plan
 from esacl.machine import resolve_machine
 from esacl.methods import Method, check_settings, compose, resolve
 from esacl.methods.names import as_method
 from esacl.nets import OwnNet, is_own, is_small, name_of, own_net
 from esacl.options import check
+from esacl.short_names import as_keyword
 from esacl.streams.inputs import ImageInputs
 
 NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "columns", "device")
@@ -26,27 +25,18 @@ RATIO = 0.25
 """Share of the weights left that a task takes where nobody knows how many will come (docs/estimator.md)."""
 
 
-@contextmanager
-def naming_parameters() -> Iterator[None]:
-    """Errors in the words of a classifier: its parameters instead of flags of the command line and tables of a run."""
-    try:
-        yield
-    except EsaclError as error:
-        error.args = (in_parameters(str(error)),)
-        raise
+def as_parameter(setting: str, *value: Any) -> str:
+    """The names of a classifier's parameters; what is none of them is one of its options.
 
-
-def in_parameters(message: str) -> str:
-    """A message with parameters for flags.
-
-    >>> in_parameters("train.epochs = 0 is not allowed. Use a smaller --lr, or a larger --batch-size or --keep.")
-    'epochs = 0 is not allowed. Use a smaller lr, or a larger batch_size or selection.keep.'
+    >>> as_parameter("update.lr", 0.1), as_parameter("selection.keep", 0.5), as_parameter("selection.keep")
+    ('lr=0.1', "options={'selection': {'keep': 0.5}}", "options['selection']['keep']")
     """
-    for name, place in SHORT_NAMES.items():
-        shown = name if name in NAMED else place  # what is no parameter is one of the options, by its slot
-        message = re.sub(rf"--{name.replace('_', '-')}(?![\w-])( \({re.escape(place)}\))?", shown, message)
-        message = re.sub(rf"(?<![\w.-]){re.escape(place)}(?= = )", shown, message)
-    return message
+    setting = "method" if setting == "code" else setting  # no other code can be given to a saved classifier
+    short = as_keyword(setting)
+    slot, _, key = setting.rpartition(".")
+    if short in NAMED or slot not in (*SLOTS, "parts"):
+        return as_keyword(setting, *value)
+    return f"options={{{slot!r}: {{{key!r}: {value[0]!r}}}}}" if value else f"options[{slot!r}][{key!r}]"
 
 
 def settings(params: Mapping[str, Any], seed: int) -> tuple[Config, Method]:
@@ -55,9 +45,8 @@ def settings(params: Mapping[str, Any], seed: int) -> tuple[Config, Method]:
     check(params["expected_tasks"], int | None, "expected_tasks", {"low": 1, "high": 1_000_000})
     options = {} if params["options"] is None else params["options"]
     if not isinstance(options, Mapping) or not all(isinstance(table, Mapping) for table in options.values()):
-        raise ConfigError(
-            f"options = {options!r} is not allowed. Allowed: dicts by slot, such as {{'update': {{'momentum': 0.8}}}}."
-        )
+        allowed = "dicts by slot, such as {'update': {'momentum': 0.8}}"
+        raise ConfigError("{given} is not allowed.", "options", options, allowed=allowed)
     for slot in options:
         if slot not in (*SLOTS, "parts"):
             raise unknown_name("table of options", str(slot), (*SLOTS, "parts"))
@@ -106,8 +95,10 @@ def _with_open_end(config: Config) -> Config:
     given = config.options.get("sparsity", {})
     if given.get("quota") == "even":
         raise ConfigError(
-            "sparsity.quota = 'even' divides the weights by the number of tasks, which is not known. "
-            "Set expected_tasks, or use the quota 'geometric'."
+            "{given} divides the weights by the number of tasks, which is not known.",
+            "sparsity.quota",
+            "even",
+            remedy="Give {expected_tasks}, or use {sparsity.quota:geometric}.",
         )
     return config.with_options(sparsity={"quota": "geometric", "ratio": RATIO, **given})
 

@@ -94,7 +94,7 @@ def read(
         if len(labels) > found.columns or {n for own in found.history for n in own} - {*range(len(labels))}:
             raise ValueError(f"{len(labels)} labels, {found.columns} columns and tasks of {found.history}")
         config = Config.from_mapping({**found.config, "machine": _here(state)})
-        given = once_more(config.net.backbone, backbone, where, "--backbone")
+        given = once_more(config.net.backbone, backbone, where)
         own = None if given is None else own_net(given, layout.shape, config.seed)
         if own is not None:
             own.check_is_of(found.trainer["net"]["model"], where)

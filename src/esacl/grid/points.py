@@ -76,8 +76,11 @@ def _check_processes(count: int) -> None:
     """Refuse runs that would crowd out the others."""
     if count > 1:
         raise ConfigError(
-            f"processes = {count} in a recipe: a grid trains many runs at once, each in one process. Leave it out, or "
-            f"train single runs with `esacl run --processes {count}`."
+            "{given} in a recipe: a grid trains many runs at once, each in one process.",
+            "machine.processes",
+            count,
+            remedy="Leave it out, or train single runs with `esacl run --processes {count}`.",
+            count=count,
         )
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from esacl.config import read_toml
-from esacl.errors import ConfigError, EsaclError, unknown_name
+from esacl.errors import ConfigError, EsaclError, naming, unknown_name
 from esacl.grid.points import LISTS, Point, Shared, dotted, expand_row
 from esacl.grid.twins import check_kinds, twins
+from esacl.short_names import as_recipe
 
 KINDS: dict[str, type] = {
     "title": str,
@@ -117,9 +118,10 @@ def _check(points: Sequence[Point]) -> None:
         if twin is not point:
             raise ConfigError(f"{point.label!r} has the name or the folder of {twin.label!r}. Rename one of the rows.")
         try:
-            point.config(seed=0)
+            with naming(as_recipe):
+                point.config(seed=0)
         except EsaclError as error:
-            raise ConfigError(f"row {point.label!r}: {error}") from None
+            raise error.within(f"row {point.label!r}") from None
 
 
 def _check_against(against: str, points: Sequence[Point]) -> None:

@@ -3,11 +3,10 @@
 from esacl.methods.catalogue import METHODS, PARTS
 from esacl.methods.method import DEFAULT_PARTS, Method, combine
 from esacl.methods.names import Given, compose, method
-from esacl.methods.settings import FLAGS, build_parts, check_settings, resolve, training_columns
+from esacl.methods.settings import build_parts, check_settings, resolve, training_columns
 
 __all__ = [
     "DEFAULT_PARTS",
-    "FLAGS",
     "METHODS",
     "PARTS",
     "Given",

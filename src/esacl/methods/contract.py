@@ -8,6 +8,7 @@ from typing import Any
 from esacl.config import SLOTS
 from esacl.methods.method import BASES, Method
 from esacl.part import Part
+from esacl.problem import Problem
 
 
 def slot_of(part: type[Part]) -> str:
@@ -59,6 +60,6 @@ def _methods(base: type[Part]) -> list[str]:
     return [name for name in dir(base) if not name.startswith("_") and inspect.isfunction(getattr(base, name))]
 
 
-def misfit(parts: dict[str, type[Part]]) -> str | None:
+def misfit(parts: dict[str, type[Part]]) -> Problem | str | None:
     """Why the parts of a method cannot work together, and what to do; None where they can."""
     return next((reason for slot in SLOTS if (reason := parts[slot].misfit(parts)) is not None), None)

@@ -40,7 +40,7 @@ def given_again(config: Config, given: Given | None, where: str, code: Collectio
             check_allowed("stream", config.stream.name, allowed)
         return compose(config, given if isinstance(given, Method) else None, allowed)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise error.within(where) from None
 
 
 def name_of(given: Given) -> str:

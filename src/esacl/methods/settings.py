@@ -17,9 +17,6 @@ from esacl.streams.base import Stream
 from esacl.training.parts import Parts
 from esacl.types import Columns, Context
 
-FLAGS = {path: f"--{name.replace('_', '-')}" for name, path in SHORT_NAMES.items()}
-"""Settings that have a flag of their own on the command line."""
-
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -28,12 +25,14 @@ def check_settings(config: Config, chosen: Method | None = None) -> dict[str, di
     chosen = compose(config) if chosen is None else chosen
     check_backbone(config.net.backbone)
     options = _options(config, chosen)
-    name = config.composition
     if config.train.scenario == "class-il" and chosen.needs_task(options):
         raise ConfigError(
-            f"{name} answers with the weights of the task that it is told, so there is no Class-IL, where "
-            f"nobody tells it; --scenario class-il was given. Leave it out, or use a method without task ids, "
-            f"such as esacl-der++."
+            "{method} answers with the weights of the task that it is told, so there is no Class-IL, where nobody "
+            "tells it; {given} was given.",
+            "train.scenario",
+            "class-il",
+            remedy="Leave it out, or use a method without task ids, such as esacl-der++.",
+            method=config.composition,
         )
     check_held_out(config, chosen, config.stream.validation > 0)
     _check_together(config, chosen, options)
@@ -45,8 +44,9 @@ def _check_together(config: Config, chosen: Method, options: Mapping[str, Mappin
     reason = misfit({slot: chosen.part(slot) for slot in SLOTS})
     known = {**options, "train": {"columns": _columns(config, chosen, options)}}
     problems = (reason, *(chosen.part(slot).problem(known) for slot in SLOTS))
-    if problem := next(filter(None, problems), None):
-        raise ConfigError(f"{config.composition}: {problem}")
+    problem = next((each for each in problems if each), None)
+    if problem is not None:
+        raise ConfigError(problem).within(config.composition)
 
 
 def training_columns(config: Config, chosen: Method | None = None) -> Columns:
@@ -59,16 +59,21 @@ def training_columns(config: Config, chosen: Method | None = None) -> Columns:
 
 def check_held_out(config: Config, chosen: Method, held_out: bool) -> None:
     """Refuse a run that needs validation examples where none are held out."""
-    remedy = "Hold some out (stream.validation = 0.1)"
+    hold = "Hold some out ({stream.validation:0.1}), or "
     if config.train.split == "validation" and not held_out:
         raise ConfigError(
-            f"--split validation (train.split) has nothing to evaluate: stream.validation = 0 holds no training "
-            f"examples out. {remedy}, or evaluate on the test split (--split test)."
+            "{given} has nothing to evaluate: {stream.validation:0} holds no training examples out.",
+            "train.split",
+            "validation",
+            remedy=hold + "evaluate on the test split ({train.split:test}).",
         )
     if chosen.needs_validation and not held_out:
         raise ConfigError(
-            f"{config.method} watches validation accuracy to know when a task ends, but stream.validation = 0 holds no "
-            f"training examples out. {remedy}, or use another method."
+            "{method} watches validation accuracy to end a task, but {given} holds no training examples out.",
+            "stream.validation",
+            0,
+            remedy=hold + "use another method.",
+            method=config.method,
         )
 
 
@@ -136,23 +141,24 @@ def _parse_options(config: Config, chosen: Method, slot: str, settled: Mapping[s
         given = {key: value for key, value in given.items() if key in allowed or preset.get(key) != value}
     for key, value in given.items():
         if key not in allowed and (reason := _no_use(config, chosen, slot, key, settled)):
-            flag = FLAGS.get(f"{slot}.{key}", "")
-            named = f"{flag} ({slot}.{key})" if flag else f"{slot}.{key}"
-            raise ConfigError(f"method {config.composition!r} has no use for {named} = {value!r}{reason}")
+            wrong = f"method {{method!r}} has no use for {{given}}{reason[0]}."
+            raise ConfigError(wrong, f"{slot}.{key}", value, remedy=reason[1], method=config.composition)
     return asdict(parse(chosen.part(slot).Options, given, slot))
 
 
-def _no_use(config: Config, chosen: Method, slot: str, key: str, settled: Mapping[str, Any]) -> str:
-    """Why a method has no use for an option, and what to do; nothing for an option that nobody knows."""
+def _no_use(config: Config, chosen: Method, slot: str, key: str, settled: Mapping[str, Any]) -> tuple[str, str] | None:
+    """When a method has no use for an option, and what to do; None for an option that nobody knows."""
     parts = [name for name, part in PARTS[slot].items() if key in {f.name for f in fields(part.Options)}]
     switch = next((path for path, part in chosen.switches.items() if part == slot), None)
     if parts and slot not in chosen.parts and switch is not None:
         above, _, name = switch.partition(".")
         known = {**settled, name: None, **config.options.get(above, {})}
         off, on = chosen.part(above).switched_off(name, known)
-        return f" while {above}.{off}. Leave it out, or set {' and '.join(f'{above}.{each}' for each in on)}."
+        needed = " and ".join(f"{{{above}.{each}}}" for each in on)
+        return f" while {{{above}.{off}}}", f"Leave it out, or use {needed}."
     users = sorted(other for other, row in METHODS.items() if key in row.options(slot))
     if users:
-        choice = f" Parts that do: {' or '.join(f'--{slot} {name}' for name in parts)}." if slot in CHOSEN else ""
-        return f". Methods that use it: {', '.join(users)}.{choice} Leave it out."
-    return ". No method uses it yet. Leave it out." if f"{slot}.{key}" in FLAGS else ""
+        named = " or ".join(f"{{parts.{slot}:{name}}}" for name in parts)
+        choice = f" Parts that do: {named}." if slot in CHOSEN else ""
+        return "", f"Methods that use it: {', '.join(users)}.{choice} Leave it out."
+    return ("", "No method uses it yet. Leave it out.") if f"{slot}.{key}" in SHORT_NAMES.values() else None

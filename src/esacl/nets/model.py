@@ -94,9 +94,11 @@ def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | N
     check_backbone(name)
     if is_own(name):
         if own is None:
-            raise ConfigError(f"the network {name!r} is your own, but was not given. Add backbone=...")
+            wrong = "the network {name!r} is your own, but was not given."
+            raise ConfigError(wrong, remedy="Give it again: {net.backbone}.", name=name)
         if width is not None:
-            raise ConfigError(f"width = {width} was given, but {name!r} is as wide as its code says. Leave it out.")
+            wrong = "{given} was given, but {name!r} is as wide as its code says."
+            raise ConfigError(wrong, "net.width", width, remedy="Leave it out.", name=name)
         return name, None
     small = min(shape[1:]) < 16
     chosen = ("mlp" if small else "resnet10") if name == "auto" else name
@@ -104,8 +106,12 @@ def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | N
     if min(shape[1:]) < entry.smallest:
         size = "×".join(map(str, shape))
         raise ConfigError(
-            f"backbone {chosen!r} needs images of at least {entry.smallest}×{entry.smallest} pixels, "
-            f"but the stream's examples are {size}. Use backbone 'mlp' or 'cnn'."
+            "{given} needs images of at least {least}×{least} pixels, but the stream's examples are {size}.",
+            "net.backbone",
+            chosen,
+            remedy="Use {net.backbone:mlp} or {net.backbone:cnn}.",
+            least=entry.smallest,
+            size=size,
         )
     return chosen, entry.width if width is None else width
 

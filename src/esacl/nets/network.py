@@ -64,8 +64,9 @@ class Network:
             if len(x) > 1 or not self.model.training:
                 raise
             raise RunError(
-                f"a step was left with a single example, which this network cannot normalise ({error}). Use a larger "
-                f"--batch-size or --keep, or LayerNorm instead of BatchNorm."
+                "a step was left with a single example, which this network cannot normalise ({error}).",
+                remedy="Use a larger {train.batch_size} or {selection.keep}, or LayerNorm instead of BatchNorm.",
+                error=error,
             ) from None
         if self._dtype is not None:
             outputs = Outputs(outputs.features.float(), outputs.logits.float())

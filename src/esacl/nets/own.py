@@ -37,7 +37,7 @@ def own_net(given: Given, shape: Shape, seed: int) -> OwnNet:
     return OwnNet(name, module, features, replaced)
 
 
-def once_more(recorded: str, given: Given | None, where: str, how: str) -> Given | None:
+def once_more(recorded: str, given: Given | None, where: str) -> Given | None:
     """The network of something saved: none where it is a backbone of this library, else what the user gave again.
 
     Code is never taken from a name in a file, as the file may come from anyone.
@@ -51,10 +51,14 @@ def once_more(recorded: str, given: Given | None, where: str, how: str) -> Given
     if given is None:
         memory = recorded.startswith("<")
         what = "a module in the memory of Python" if memory else "code of somebody's own"
-        name = "package.module:function" if memory else recorded
+        itself = ", or the module itself in Python" if memory else ""
         raise ConfigError(
-            f"the network of {where} is {what}, {recorded!r}, and no file is allowed to start code. If you trust it, "
-            f"give it again: {how} {name} (in Python: backbone=...)."
+            "the network of {where} is {what}, {recorded!r}, and no file is allowed to start code.",
+            remedy=f"If you trust it, give it again: {{net.backbone:{{name}}}}{itself}.",
+            where=where,
+            what=what,
+            recorded=recorded,
+            name="package.module:function" if memory else recorded,
         )
     return given
 

@@ -25,8 +25,11 @@ class Objective(Part):
         super().__init__(options, context)
         if context.columns == "task" and any(len(columns) == 1 for columns in context.task_classes):
             raise ConfigError(
-                "train.columns = 'task' lets the classes of a task compete with one another, but a task has one class "
-                "only. Use --columns seen or all, or give it tasks of at least two (--classes-per-task 2)."
+                "{given} lets the classes of a task compete with one another, but a task has one class only.",
+                "train.columns",
+                "task",
+                remedy="Use {train.columns:seen} or {train.columns:all}, or tasks of at least two classes "
+                "({stream.classes_per_task:2}).",
             )
         self.task = 0
         self._columns = TrainingColumns(context)

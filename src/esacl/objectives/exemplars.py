@@ -78,8 +78,11 @@ class ExemplarObjective(Objective):
         classes = len({column for columns in context.task_classes for column in columns}) or context.classes
         if options.buffer < classes:
             raise ConfigError(
-                f"objective.buffer = {options.buffer} is too small: there are {classes} classes, and each "
-                f"needs an example. Use --buffer {classes} or more."
+                "{given} is too small: there are {classes} classes, and each needs an example.",
+                "objective.buffer",
+                options.buffer,
+                remedy="Use {objective.buffer:{classes}} or more.",
+                classes=classes,
             )
         self.memory = Exemplars(options.buffer)
         self.columns: list[int] = []  # of the present task

@@ -13,6 +13,7 @@ from esacl.nets.network import Network
 from esacl.objectives.exemplars import ExemplarObjective, features_of
 from esacl.objectives.readout import Readout, one_for_all_tasks, one_normalisation
 from esacl.part import Part
+from esacl.problem import Problem
 from esacl.streams.base import Examples, Task
 from esacl.types import Batch, Columns, Context, Outputs, Params, Replay, State
 
@@ -29,13 +30,16 @@ class Icarl(ExemplarObjective):
         return "seen"
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """Columns that are taught apart from one another cannot be left out of a comparison."""
         if options["train"]["columns"] != "task":
             return None
-        return (
+        return Problem(
             "each column is a sigmoid of its own, and those of earlier classes learn from the teacher in every step, "
-            "but train.columns = 'task' leaves them out. Use --columns seen or all, or another method."
+            "but {given} leaves them out.",
+            "train.columns",
+            "task",
+            remedy="Use {train.columns:seen} or {train.columns:all}, or another method.",
         )
 
     def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
@@ -87,7 +91,7 @@ class NearestMean(Readout):
     answers_unseen = False
 
     @classmethod
-    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
         """Means of features that change with the task."""
         return one_for_all_tasks("nearest mean", parts)
 

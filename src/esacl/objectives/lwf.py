@@ -14,6 +14,7 @@ from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.teacher import Teacher
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.streams.base import Task
 from esacl.types import Batch, Columns, Context, Outputs, Replay, State, Trace
 
@@ -39,14 +40,17 @@ class Lwf(Objective):
     def __init__(self, options: Any, context: Context) -> None:
         if any(len(columns) == 1 for columns in context.task_classes):
             raise ConfigError(
-                "lwf compares the classes of a task with one another, but a task has one class only. "
-                "Give it tasks of at least two (--classes-per-task 2), or use another method."
+                "lwf compares the classes of a task with one another, but a task has one class only.",
+                remedy="Use tasks of at least two classes ({stream.classes_per_task:2}), or another method.",
             )
         super().__init__(options, context)
         if options.warmup >= context.epochs and options.warmup > 0:
             raise ConfigError(
-                f"objective.warmup = {options.warmup} leaves nothing of the {context.epochs} epochs of a task. "
-                f"Use a smaller warm-up, or more --epochs."
+                "{given} leaves nothing of the {epochs} epochs of a task.",
+                "objective.warmup",
+                options.warmup,
+                remedy="Use a smaller {objective.warmup}, or more {train.epochs}.",
+                epochs=context.epochs,
             )
         self.columns = list(range(context.classes))  # of the present task; all, until one has begun
         self.old: list[list[int]] = []  # of each task before it
@@ -58,14 +62,17 @@ class Lwf(Objective):
         return "task"
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """A warm-up of columns that others compete with."""
         warmup, rule = options["objective"]["warmup"], options["train"]["columns"]
         if not warmup or rule == "task":
             return None
-        return (
-            f"during the warm-up only the task's own columns learn, but train.columns = {rule!r} lets others compete. "
-            f"Use --columns task, or objective.warmup = 0 instead of {warmup}."
+        return Problem(
+            "during the warm-up only the task's own columns learn, but {given} lets others compete.",
+            "train.columns",
+            rule,
+            remedy="Use {train.columns:task}, or {objective.warmup:0} instead of {warmup}.",
+            warmup=warmup,
         )
 
     def attach(self, net: Network) -> None:

@@ -14,6 +14,7 @@ from esacl.objectives.exemplars import features_of
 from esacl.objectives.readout import Readout, one_for_all_tasks, one_normalisation
 from esacl.options import option
 from esacl.part import Part
+from esacl.problem import Problem
 from esacl.streams.base import Examples, Task
 
 
@@ -36,12 +37,14 @@ class LinearProbe(Readout):
     answers_unseen = False
 
     @classmethod
-    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
         """A head that losses read, or one for weights that change with the task."""
         if getattr(parts["objective"], "trains_head", True):
-            return (
-                f"the linear probe replaces the head after every task, but {parts['objective'].__name__} goes on "
-                f"training it. Use --readout nearest-mean or head, or an objective of features, such as co2l."
+            return Problem(
+                "the linear probe replaces the head after every task, but {objective} goes on training it.",
+                remedy="Use {parts.readout:nearest-mean} or {parts.readout:head}, or an objective of features, such as "
+                "co2l.",
+                objective=parts["objective"].__name__,
             )
         return one_for_all_tasks("linear probe", parts)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from esacl.nets.network import Network
 from esacl.part import Part
+from esacl.problem import Problem
 from esacl.streams.base import Examples, Task
 from esacl.types import Params
 
@@ -17,13 +18,14 @@ class Readout(Part):
     answers_unseen: ClassVar[bool] = True  # whether a class can be answered before its task was trained
 
     @classmethod
-    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
         """A head that nobody trains."""
         if cls.fit is not Readout.fit or getattr(parts["objective"], "trains_head", True):
             return None
-        return (
-            f"{parts['objective'].__name__} learns features only, so the network's head would answer at random. Use "
-            f"--readout linear-probe or nearest-mean."
+        return Problem(
+            "{objective} learns features only, so the network's head would answer at random.",
+            remedy="Use {parts.readout:linear-probe} or {parts.readout:nearest-mean}.",
+            objective=parts["objective"].__name__,
         )
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
@@ -38,14 +40,17 @@ class Readout(Part):
         return state
 
 
-def one_for_all_tasks(name: str, parts: Mapping[str, type[Part]]) -> str | None:
+def one_for_all_tasks(name: str, parts: Mapping[str, type[Part]]) -> Problem | None:
     """Why a readout that is fitted once for all tasks cannot answer for weights that change with the task."""
     sparsity = parts["sparsity"]
     if not getattr(sparsity, "needs_task_id", False):
         return None
-    return (
-        f"the {name} is fitted with the weights of the last task, but {sparsity.__name__} answers every task with "
-        f"weights of its own. Use --readout head where the objective trains it, or another sparsity, such as esacl."
+    return Problem(
+        "the {readout} is fitted with the weights of the last task, but {sparsity} answers every task with weights of "
+        "its own.",
+        remedy="Use {parts.readout:head} where the objective trains it, or another sparsity, such as esacl.",
+        readout=name,
+        sparsity=sparsity.__name__,
     )
 
 

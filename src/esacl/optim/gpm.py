@@ -14,6 +14,7 @@ from esacl.nets.network import Network
 from esacl.nets.task_norms import TaskNorms
 from esacl.optim.constraint import StepConstraint
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.rng import generator
 from esacl.streams.base import Task
 from esacl.types import Columns, Context, Params, State
@@ -47,7 +48,7 @@ class Gpm(StepConstraint):
     What cannot be projected would change old answers as well: biases and BatchNorm stay as the first task left them.
 
     Each task has its own columns of the head, frozen when it ends: the authors' head for each task. Where tasks
-    compete in one head (`--columns all`), the head is projected like any layer.
+    compete in one head (training columns `all`), the head is projected like any layer.
 
     Deviation: displacements are projected, not gradients, so that weight decay and any optimiser respect the basis.
     """
@@ -59,8 +60,10 @@ class Gpm(StepConstraint):
         super().__init__(options, context)
         if options.head == "separate" and context.shares_classes:
             raise ConfigError(
-                "constraint.head = 'separate' freezes the columns of earlier tasks, but some classes of the stream are "
-                "in several tasks. Use constraint.head = 'projected'."
+                "{given} freezes the columns of earlier tasks, but some classes of the stream are in several tasks.",
+                "constraint.head",
+                "separate",
+                remedy="Use {constraint.head:projected}.",
             )
         self.tasks = 0  # that have ended
         self.seen = torch.empty(0, dtype=torch.int64, device=context.device)  # columns of their classes
@@ -74,19 +77,23 @@ class Gpm(StepConstraint):
         return None if options["head"] == "projected" else "task"
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """Statistics that are taken anew would change what earlier tasks see; one part keeps those of each task."""
         wish, norms = options["sparsity"].get("recalibrate", "no"), options["constraint"]["norms"]
         if norms != "first" and "norms" in options["sparsity"]:
-            return (
-                f"the sparsity strategy keeps the normalisation of each task, as would constraint.norms = {norms!r}. "
-                f"Use constraint.norms = 'first'."
+            return Problem(
+                "the sparsity strategy keeps the normalisation of each task, as would {given}.",
+                "constraint.norms",
+                norms,
+                remedy="Use {constraint.norms:first}.",
             )
         if wish in ("no", None) or norms != "first":  # None: not settled yet
             return None
-        return (
-            f"gpm keeps the BatchNorm statistics of the first task, but sparsity.recalibrate = {wish!r} takes them "
-            f"anew after every task. Use sparsity.recalibrate = 'no', or constraint.norms = 'statistics'."
+        return Problem(
+            "gpm keeps the BatchNorm statistics of the first task, but {given} takes them anew after every task.",
+            "sparsity.recalibrate",
+            wish,
+            remedy="Use {sparsity.recalibrate:no}, or {constraint.norms:statistics}.",
         )
 
     @classmethod

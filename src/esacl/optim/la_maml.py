@@ -174,7 +174,8 @@ class LearnedRates(UpdateRule):
     def remedy(self) -> str:
         """What to do when training diverges."""
         return (
-            f"Use a smaller --lr than {self.options.lr:g}, or a smaller update.rate_lr than {self.options.rate_lr:g}."
+            f"Use a smaller {{update.lr}} than {self.options.lr:g}, or a smaller {{update.rate_lr}} than "
+            f"{self.options.rate_lr:g}."
         )
 
     def attach(self, net: Network) -> None:

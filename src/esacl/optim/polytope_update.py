@@ -11,6 +11,7 @@ from esacl.nets.traits import ByNorm, NetTraits
 from esacl.optim.frank_wolfe import FrankWolfe
 from esacl.optim.update import SgdOptions, UpdateRule
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.types import Params
 
 ABSOLUTE = {"reach": "eta", "window": "averaging"}  # relative settings, and those that replace them
@@ -62,14 +63,17 @@ class PolytopeUpdate(UpdateRule):
         return {**super().defaults(net, options), **suited}
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """Two forms of the same thing."""
         own = options["update"]
         for relative, absolute in ABSOLUTE.items():
             if own[relative] is not None and own[absolute] is not None:
-                return (
-                    f"update.{relative} = {own[relative]!r} and update.{absolute} = {own[absolute]!r} are two forms of "
-                    f"the same setting. Give one of the two."
+                return Problem(
+                    f"{{given}} and {{update.{absolute}:{{other}}}} are two forms of the same setting.",
+                    f"update.{relative}",
+                    own[relative],
+                    remedy="Give one of the two.",
+                    other=own[absolute],
                 )
         return None
 
@@ -77,8 +81,8 @@ class PolytopeUpdate(UpdateRule):
     def remedy(self) -> str:
         """What to do when training diverges."""
         return (
-            f"Use a smaller update.radius than {self.options.radius:g}, a smaller update.reach (or eta), "
-            f"or a smaller --lr than {self.options.lr:g}."
+            f"Use a smaller {{update.radius}} than {self.options.radius:g}, a smaller {{update.reach}} (or "
+            f"{{update.eta}}), or a smaller {{update.lr}} than {self.options.lr:g}."
         )
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.types import Batch, Context, Params, State, Trace
 
 
@@ -47,23 +49,27 @@ class SharpnessAware(GradientRule):
         self._before: Params = {}  # room for θ during an ascent
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """A direction can be re-used only where both gradients are of the same loss on the same examples."""
         own, chosen = options["gradient"], options.get("selection", {})
+        reuses = partial(Problem, setting="gradient.every", value=own["every"])
+        same = "{given} re-uses a direction, for which ascent and descent must see the same examples, but "
         if own["every"] > 1 and own["ascent"] == "fit":
-            return (
-                f"gradient.every = {own['every']} re-uses a direction, for which gradient.ascent must be 'total', "
-                f"but 'fit' was given. Leave gradient.ascent out, or set gradient.every to 1."
+            return reuses(
+                "{given} re-uses a direction, for which the ascent must be of the total loss, but "
+                "{gradient.ascent:fit} was given.",
+                remedy="Leave {gradient.ascent} out, or use {gradient.every:1}.",
             )
         if own["every"] > 1 and own["replay"] < 1:
-            return (
-                f"gradient.every = {own['every']} re-uses a direction, for which ascent and descent must see the same "
-                f"examples, but gradient.replay = {own['replay']!r}. Leave gradient.replay out, or set every to 1."
+            return reuses(
+                same + "{gradient.replay:{replay}} was given.",
+                remedy="Leave {gradient.replay} out, or use {gradient.every:1}.",
+                replay=own["replay"],
             )
         if own["every"] > 1 and chosen.get("keep", 1) < 1 and chosen.get("support") != chosen.get("redundant"):
-            return (
-                f"gradient.every = {own['every']} re-uses a direction, for which ascent and descent must see the same "
-                f"examples, but selection.support and selection.redundant differ. Set both alike, or every to 1."
+            return reuses(
+                same + "{selection.support} and {selection.redundant} differ.",
+                remedy="Set both alike, or use {gradient.every:1}.",
             )
         return None
 

@@ -44,8 +44,8 @@ class UpdateRule(Part):
 
     @property
     def remedy(self) -> str:
-        """What to do when training diverges."""
-        return f"Use a smaller --lr than {self.options.lr:g}."
+        """What to do when training diverges: a template in which `{update.lr}` stands for the name of that setting."""
+        return f"Use a smaller {{update.lr}} than {self.options.lr:g}."
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser over the network's parameters and the parts' own, for a phase of so many steps."""

@@ -56,8 +56,9 @@ def agree(trainer: Trainer) -> None:
         raise Unreachable(str(error)) from None
     if extremes.sum() != 0:
         raise RunError(
-            "the processes have come apart: they do not hold the same weights, masks and memories any more. Use "
-            "machines (or GPUs) of one kind with the same versions, then resume, with --processes 1 where that fails."
+            "the processes have come apart: they do not hold the same weights, masks and memories any more.",
+            remedy="Use machines (or GPUs) of one kind with the same versions, then resume, with {machine.processes:1} "
+            "where that fails.",
         )
 
 

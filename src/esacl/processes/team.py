@@ -72,7 +72,8 @@ def _check_free() -> None:
     if distributed.is_initialized():
         raise ConfigError(
             "this process belongs to a group of torch.distributed already, and a run with several processes forms one "
-            "of its own. Leave that group first, or use --processes 1."
+            "of its own.",
+            remedy="Leave that group first, or use {machine.processes:1}.",
         )
 
 

@@ -39,8 +39,11 @@ def helpers(asked: int | None) -> int | None:
         return asked
     if asked not in (None, place.size):
         raise ConfigError(
-            f"--processes {asked} was given, but torchrun has started {place.size}. Leave --processes out, or start "
-            f"the command without torchrun."
+            "{given} was given, but torchrun has started {size}.",
+            "machine.processes",
+            asked,
+            remedy="Leave {machine.processes} out, or start the command without torchrun.",
+            size=place.size,
         )
     return place.size
 

@@ -2,6 +2,6 @@
 
 from esacl.runner.entry import default_place, look, reopen, start
 from esacl.runner.opened import Run
-from esacl.runner.training import Finished, Listener, resume, run, stream
+from esacl.runner.training import Finished, Listener, iter_run, resume, run
 
-__all__ = ["Finished", "Listener", "Run", "default_place", "look", "reopen", "resume", "run", "start", "stream"]
+__all__ = ["Finished", "Listener", "Run", "default_place", "iter_run", "look", "reopen", "resume", "run", "start"]

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from time import perf_counter
 
 from esacl.artifacts import RunDirectory
@@ -169,8 +168,8 @@ def _prepare_again(
     if processes is not None:
         before = _saved_machine(directory, recorded.machine)
         recorded = replace(recorded, machine=divided(before, processes, is_small(recorded.net.backbone)))
-    where, how = f"the run in {str(directory.path)!r}", f"esacl resume {quote(str(directory.path))} --backbone"
-    given = once_more(recorded.net.backbone, backbone, where, how)
+    where = f"the run in {str(directory.path)!r}"
+    given = once_more(recorded.net.backbone, backbone, where)
     asked = recorded if stream is None else replace(recorded, stream=StreamConfig())  # given, so no code
     chosen = given_again(asked, method, where, code)
     return *_prepare(recorded, chosen, stream, reading, given), chosen

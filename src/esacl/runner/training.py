@@ -6,12 +6,14 @@ from pathlib import Path
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.config import Config
-from esacl.errors import ConfigError
+from esacl.errors import ConfigError, naming
 from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
+from esacl.problem import Naming
 from esacl.report import write_report
 from esacl.runner.entry import default_place, reopen, start
 from esacl.runner.opened import Run
+from esacl.short_names import as_keyword, as_recorded
 from esacl.streams import Stream
 from esacl.training.events import Event
 
@@ -26,7 +28,7 @@ class Finished:
     out: Path
 
 
-def stream(
+def iter_run(
     config: Config | Path | str,
     out: Path | str | None = None,
     stream: Stream | None = None,
@@ -63,7 +65,7 @@ def stream(
             )
         place = default_place(config) if out is None and isinstance(config, Config) else Path(out or "runs")
         opening = start(config, place, stream, overwrite, backbone=backbone, method=method, code=code)
-    with opening as opened:
+    with naming(_names(config)), opening as opened:
         yield from opened.events()
         results = opened.finish()
     yield Finished(results, opened.directory.path)
@@ -85,7 +87,8 @@ def run(
     `method` is a method of one's own, as `esacl.Method` or the name of code (docs/plugins.md). `code` names code that
     may be started although settings from a file name it.
     """
-    with start(config, Path(out), stream, overwrite, backbone=backbone, method=method, code=code) as opened:
+    opening = start(config, Path(out), stream, overwrite, backbone=backbone, method=method, code=code)
+    with naming(_names(config)), opening as opened:
         return _complete(opened, listen)
 
 
@@ -107,8 +110,14 @@ def resume(
     finished = _finished(directory)
     if finished is not None:
         return finished
-    with reopen(directory.path, stream, None, backbone, processes, method, code) as opened:
+    opening = reopen(directory.path, stream, None, backbone, processes, method, code)
+    with naming(as_recorded), opening as opened:
         return _complete(opened, listen)
+
+
+def _names(config: Config | Path | str) -> Naming:
+    """How errors name settings: by keyword, or as the file that they are in."""
+    return as_keyword if isinstance(config, Config) and config.origin is None else as_recorded
 
 
 def _finished(directory: RunDirectory) -> Results | None:

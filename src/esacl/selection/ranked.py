@@ -10,6 +10,7 @@ from torch import Tensor
 
 from esacl.nets.traits import NetTraits
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.ranking import largest
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
@@ -64,15 +65,18 @@ class Ranked(DataSelector):
         return {"tail": TAIL if options["rule"] == "unbiased" else 0.0}
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """A share to keep, and nothing to keep it from."""
         own, ascends = options["selection"], options.get("gradient", {}).get("rho", 0) > 0
         if own["keep"] == 1 or own["redundant"] or (own["support"] and ascends):
             return None
-        return (
-            f"selection.keep = {own['keep']!r} selects nothing: selection.redundant is false and there is "
-            f"{'no selection for the ascent either' if ascends else 'no ascent'}. "
-            f"Leave --keep out, set selection.redundant = true, or ascend with --rho and selection.support = true."
+        return Problem(
+            "{given} selects nothing: {selection.redundant} is false and there is {nothing}.",
+            "selection.keep",
+            own["keep"],
+            remedy="Leave {selection.keep} out, use {selection.redundant:true}, or ascend with {gradient.rho} and "
+            "{selection.support:true}.",
+            nothing="no selection for the ascent either" if ascends else "no ascent",
         )
 
     @property

@@ -11,6 +11,7 @@ from torch import Tensor
 from esacl.columns import TrainingColumns
 from esacl.options import option
 from esacl.part import Part
+from esacl.problem import Problem
 from esacl.rng import generator
 from esacl.selection.base import DataSelector
 from esacl.types import Context, State, Trace
@@ -36,13 +37,14 @@ class Removal(DataSelector):
     reads_logits: ClassVar[bool] = True
 
     @classmethod
-    def misfit(cls, parts: Mapping[str, type[Part]]) -> str | None:
+    def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
         """Answers of a head that nobody trains."""
         if not cls.reads_logits or getattr(parts["objective"], "trains_head", True):
             return None
-        return (
-            f"removal counts wrong answers, but {parts['objective'].__name__} trains no head to answer with. Use "
-            f"--selection loss-removal."
+        return Problem(
+            "removal counts wrong answers, but {objective} trains no head to answer with.",
+            remedy="Use {parts.selection:loss-removal}.",
+            objective=parts["objective"].__name__,
         )
 
     def __init__(self, options: Any, context: Context) -> None:

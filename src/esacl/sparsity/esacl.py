@@ -11,6 +11,7 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.nets.traits import NetTraits
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.ranking import largest, largest_of_all
 from esacl.sparsity.base import DenseOptions, SparsityStrategy
 from esacl.sparsity.expansion import expand
@@ -88,20 +89,25 @@ class Esacl(SparsityStrategy):
         }
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """A form that the update rule does not fit, or that has no use for an option."""
         own = options["sparsity"]
         for name in OF_THE_PULL:
             usual = getattr(EsaclOptions(), name)  # which is recorded for either form
             if own["form"] == "freeze" and own[name] != usual:
-                return (
-                    f"sparsity.{name} = {own[name]!r} is of use for sparsity.form = 'cycle' only, which pulls weights "
-                    f"to zero, but the form is 'freeze'. Leave it out, or set sparsity.form = 'cycle'."
+                return Problem(
+                    "{given} is of use for {sparsity.form:cycle} only, which pulls weights to zero, but the form is "
+                    "'freeze'.",
+                    f"sparsity.{name}",
+                    own[name],
+                    remedy="Leave it out, or use {sparsity.form:cycle}.",
                 )
         if own["form"] == "cycle" and own["polytope"]:
-            return (
-                "sparsity.form = 'cycle' trains by SGD and pulls weights to zero by itself, but sparsity.polytope = "
-                "true was given. Leave it out, or use sparsity.form = 'freeze'."
+            return Problem(
+                "{sparsity.form:cycle} trains by SGD and pulls weights to zero by itself, but {given} was given.",
+                "sparsity.polytope",
+                True,
+                remedy="Leave it out, or use {sparsity.form:freeze}.",
             )
         return None
 
@@ -111,7 +117,7 @@ class Esacl(SparsityStrategy):
         off, on = super().switched_off(name, options)
         if name != "polytope" or options.get("form") != "cycle":
             return off, on
-        return "form = 'cycle'", ["form = 'freeze'", *(on if options["polytope"] is False else [])]
+        return "form:cycle", ["form:freeze", *(on if options["polytope"] is False else [])]
 
     @property
     def target(self) -> float:

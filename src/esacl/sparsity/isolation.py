@@ -11,6 +11,7 @@ from torch import Tensor
 from esacl.nets.network import Network
 from esacl.nets.task_norms import TaskNorms
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.sparsity.base import SparsityStrategy
 from esacl.streams.base import Examples, Task
 from esacl.types import Columns, Params, State
@@ -45,7 +46,7 @@ class Isolated(SparsityStrategy, ABC):
 
     @classmethod
     def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Earlier columns take part in the loss where their examples are rehearsed, unless --columns was given."""
+        """Earlier columns take part in the loss where their examples are rehearsed, unless columns were given."""
         rehearsed = options["objective"].get("buffer") is not None
         return {"head": "shared"} if rehearsed and options["train"]["columns"] is None else {}
 
@@ -55,21 +56,27 @@ class Isolated(SparsityStrategy, ABC):
         return "all" if options["head"] == "shared" else "task"
 
     @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
         """Two rules for training columns, or rehearsing examples whose columns no new class competes with."""
         head, rule = options["sparsity"]["head"], options["train"]["columns"]
         if head is not None and rule != {"own": "task", "shared": "all"}[head]:
-            return (
-                f"sparsity.head = {head!r} and train.columns = {rule!r} contradict each other. "
-                f"Leave sparsity.head out: --columns says it all."
+            return Problem(
+                "{given} and {train.columns:{rule}} contradict each other.",
+                "sparsity.head",
+                head,
+                remedy="Leave {sparsity.head} out: {train.columns} says it all.",
+                rule=rule,
             )
         buffer = options["objective"].get("buffer")
         if buffer is None or rule != "task":
             return None
-        return (
-            f"with train.columns = 'task' the columns of earlier tasks take no part in the loss of this one, so there "
-            f"is no use in rehearsing the examples that objective.buffer = {buffer!r} remembers of them. Use "
-            f"--columns all, or an objective without a memory."
+        return Problem(
+            "with {given} the columns of earlier tasks take no part in the loss of this one, so there is no use in "
+            "rehearsing the {buffer} examples that {objective.buffer} remembers of them.",
+            "train.columns",
+            "task",
+            remedy="Use {train.columns:all}, or an objective without a memory.",
+            buffer=buffer,
         )
 
     @property

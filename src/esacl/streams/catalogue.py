@@ -80,10 +80,9 @@ def opened(found: Any, config: StreamConfig, seed: int) -> Stream:
             f"(config, seed) that returns one."
         )
     if config.tasks not in (None, len(made.tasks)):
-        raise ConfigError(
-            f"stream.tasks = {config.tasks} was given, but {config.name!r} has {len(made.tasks)} tasks of its own. "
-            f"Leave it out."
-        )
+        wrong = "{given} was given, but {name!r} has {own} tasks of its own."
+        own = {"name": config.name, "own": len(made.tasks)}
+        raise ConfigError(wrong, "stream.tasks", config.tasks, remedy="Leave it out.", **own)
     return replace(made, name=config.name)
 
 
@@ -119,8 +118,11 @@ def open_stream(config: StreamConfig | str, seed: int = 0, progress: Progress | 
         return opened(found, config, seed)
     if config.image_size is not None:
         raise ConfigError(
-            f"--image-size (stream.image_size) = {config.image_size} is of use for folder:PATH only: the images of "
-            f"{config.name!r} have a size of their own. Leave it out."
+            "{given} is of use for folder:PATH only: the images of {name!r} have a size of their own.",
+            "stream.image_size",
+            config.image_size,
+            remedy="Leave it out.",
+            name=config.name,
         )
     info = next((info for info in _INFOS if info.name == config.name), None)
     if info is None or info.classes is None:

@@ -26,13 +26,16 @@ def in_new_looks(source: Source, config: StreamConfig, seed: int) -> Stream:
     classes, tasks = len(source.class_names), TASKS if config.tasks is None else config.tasks
     if config.classes_per_task not in (None, classes):
         raise ConfigError(
-            f"classes_per_task = {config.classes_per_task} is not allowed: every task of {source.name!r} has all "
-            f"{classes} classes. Leave it out."
+            "{given} is not allowed: every task of {stream!r} has all {classes} classes.",
+            "stream.classes_per_task",
+            config.classes_per_task,
+            remedy="Leave it out.",
+            stream=source.name,
+            classes=classes,
         )
     if config.blur:
-        raise ConfigError(
-            f"stream.blur = {config.blur} is of no use: every task of {source.name!r} has all classes. Leave it out."
-        )
+        wrong = "{given} is of no use: every task of {stream!r} has all classes."
+        raise ConfigError(wrong, "stream.blur", config.blur, remedy="Leave it out.", stream=source.name)
     upright = split(source, replace(config, tasks=1, classes_per_task=None), seed)
     (only,) = upright.tasks
     look = LOOKS[source.name]

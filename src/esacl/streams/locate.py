@@ -60,9 +60,15 @@ def read_official(data: Official, folder: Path, limit: Limit | None = None, prog
 def missing(data: Official, folder: Path) -> DataError:
     """The error for a data set that is not there."""
     return DataError(
-        f"{data.title} is not in {str(folder.absolute())!r}: looked for {', '.join(data.places)}. "
-        f"Run `{get_command(data, folder)}` to download {data.url} ({data.size / 1e6:.0f} MB), "
-        "or set --data-dir or ESACL_DATA to the folder that holds it."
+        "{title} is not in {folder!r}: looked for {places}.",
+        remedy="Run `{command}` to download {url} ({megabytes:.0f} MB), or set {stream.data_dir} or ESACL_DATA to the "
+        "folder that holds it.",
+        title=data.title,
+        folder=str(folder.absolute()),
+        places=", ".join(data.places),
+        command=get_command(data, folder),
+        url=data.url,
+        megabytes=data.size / 1e6,
     )
 
 

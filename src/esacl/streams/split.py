@@ -46,7 +46,8 @@ def _blurred(groups: list[list[Tensor]], share: float) -> list[list[Tensor]]:
     if share == 0:
         return groups
     if len(groups) == 1:
-        raise ConfigError(f"stream.blur = {share} spreads classes over other tasks, but there is one. Use more tasks.")
+        wrong = "{given} spreads classes over other tasks, but there is one."
+        raise ConfigError(wrong, "stream.blur", share, remedy="Use more {stream.tasks}.")
     blurred: list[list[Tensor]] = [[] for _ in groups]
     for task, own in enumerate(groups):
         others = [other for other in range(len(groups)) if other != task]
@@ -82,14 +83,22 @@ def task_count(classes: int, tasks: int | None, classes_per_task: int | None, de
         parts, given = (tasks, "tasks") if tasks is not None else (classes_per_task, "classes_per_task")
         if parts is None or parts < 1 or classes % parts:
             raise ConfigError(
-                f"{given} = {parts} does not divide the {classes} classes of the stream into equal tasks. "
-                f"Allowed: {', '.join(map(str, _divisors(classes)))}."
+                "{given} does not divide the {classes} classes of the stream into equal tasks.",
+                f"stream.{given}",
+                parts,
+                allowed=", ".join(map(str, _divisors(classes))),
+                classes=classes,
             )
         return parts if given == "tasks" else classes // parts
     if tasks * classes_per_task != classes:
         raise ConfigError(
-            f"tasks = {tasks} with classes_per_task = {classes_per_task} makes {tasks * classes_per_task} classes, "
-            f"but the stream has {classes}. Give one of the two, or numbers whose product is {classes}."
+            "{given} with {stream.classes_per_task:{each}} makes {product} classes, but the stream has {classes}.",
+            "stream.tasks",
+            tasks,
+            remedy="Give one of the two, or numbers whose product is {classes}.",
+            each=classes_per_task,
+            product=tasks * classes_per_task,
+            classes=classes,
         )
     return tasks
 
@@ -112,9 +121,14 @@ def _rows(source: Source, config: StreamConfig) -> tuple[list[Tensor], list[Tens
         limited = limit.of(rows)
         if len(limited) < 2 and config.validation > 0:
             raise ConfigError(
-                f"class {name!r} has {len(limited)} training example after limit_per_class = {config.limit_per_class}, "
-                "but one is held out for validation and one must be left to learn from. Allowed: at least 2, or "
-                "stream.validation = 0, which holds nothing out."
+                "class {name!r} has {count} training example after {given}, but one is held out for validation and one "
+                "must be left to learn from.",
+                "stream.limit_per_class",
+                config.limit_per_class,
+                allowed="at least 2",
+                remedy="Or use {stream.validation:0}, which holds nothing out.",
+                name=name,
+                count=len(limited),
             )
         kept, held = cut(limited, config.validation, "validation")
         train.append(kept)

@@ -143,15 +143,15 @@ class Trainer:
         self.paper_macs += 3 * learnt.item() * net.meter.sparse
         if not isfinite(loss):
             raise Diverged(
-                f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}. "
-                f"{self.parts.update.remedy}"
+                f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}.",
+                remedy=self.parts.update.remedy,
             )
         seconds = perf_counter() - began
         self.seconds["data"] += data
         self.seconds["train"] += seconds - data
         position.epoch += 1
         position.stage_epoch += 1
-        lr = self.optimizer.param_groups[-1]["lr"]  # what --lr is, where there are several groups
+        lr = self.optimizer.param_groups[-1]["lr"]  # the setting's, where there are several groups
         yield EpochDone(stage.index, phase.name, position.epoch - 1, phase.epochs, loss, samples, lr, seconds)
 
     def _schedule(self, progress: float) -> None:
