@@ -29,6 +29,7 @@ UNCOUNTED = (
     "deploy/test_exports",
     "estimator/test_saving",
     "grid/test_dead_workers",
+    "grid/test_local",
     "report/test_html",
     "selection/test_ranked_cost",
     "site/",

@@ -13,12 +13,6 @@ from functools import cache
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of glibc's malloc.h
 KEPT = 1 << 30  # bytes of free memory at the end of the heap that are not given back
 MAPPED = 32 << 20  # bytes from which on a block is mapped on its own: the largest that glibc allows
-ENVIRONMENT = {
-    "MALLOC_TRIM_THRESHOLD_": str(KEPT),
-    "MALLOC_MMAP_THRESHOLD_": str(MAPPED),
-    "MALLOC_ARENA_MAX": "1",
-}
-"""The same for a process that is yet to be started, also if it trains in another thread than its first."""
 
 
 def keep_freed_memory(environment: Mapping[str, str] | None = None) -> bool:

@@ -64,10 +64,11 @@ class RunDirectory:
         self._config = path / SETTINGS
 
     @contextmanager
-    def locked(self, also: Collection[str] = ()) -> Iterator[None]:
+    def locked(self, also: Collection[str] = (), patience: float = 0) -> Iterator[None]:
         """Hold the directory: a second process is refused, and a killed one leaves no lock behind.
 
-        `also` are names of files that the holder writes there besides those of a run.
+        `also` are names of files that the holder writes there besides those of a run; `patience` are the seconds that
+        it waits for another process.
         """
         try:
             self.folder.make()
@@ -76,7 +77,7 @@ class RunDirectory:
             raise self._unwritable(error.strerror or str(error)) from None
         with ExitStack() as held:
             try:
-                held.enter_context(self._lock.hold())
+                held.enter_context(self._lock.hold(patience))
             except OSError as error:
                 raise self._unwritable(error.strerror or str(error)) from None
             remove_leftovers(self.folder, {SETTINGS, *WRITTEN, *also}.__contains__)

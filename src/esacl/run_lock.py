@@ -12,6 +12,10 @@ from esacl.errors import RunError
 NAME = ".lock"
 
 
+class Busy(RunError):
+    """A directory that another process works in."""
+
+
 class RunLock:
     """The file `.lock` of a directory."""
 
@@ -21,13 +25,19 @@ class RunLock:
         self._held: tuple[int, int] | None = None  # device and inode, while it is held here
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Hold the directory: a second process is refused, and a killed one leaves no lock behind."""
-        lock = FileLock(self._path, timeout=0)
+    def hold(self, patience: float = 0) -> Iterator[None]:
+        """Hold the directory: after so many seconds a second process is refused; a killed one leaves no lock behind.
+
+        Who holds it already may hold it once more.
+        """
+        if self._held is not None:
+            yield
+            return
+        lock = FileLock(self._path, timeout=patience)
         try:
             lock.acquire()
         except Timeout:
-            raise RunError(
+            raise Busy(
                 f"another process is working in {str(self._directory)!r}. Wait until it ends, or use another directory."
             ) from None
         self._held = self._found()

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from esacl.cli.grid_progress import SHOWN, grid_progress
-from esacl.grid.news import Failed, Finished, Noted, Progressed
+from esacl.grid.events import RunFailed, RunFinished, RunNote, RunProgress
 from esacl.grid.plan import Cell
 from esacl.grid.points import Point
 from tests.report.fabricate import results, write_run
@@ -22,10 +22,10 @@ def told(cells, terminal):
     text = StringIO()
     with grid_progress(Console(file=text, force_terminal=terminal, width=150), cells) as show:
         for cell in cells:
-            show(Progressed(cell, 0.25, "task 2/5, epoch 1/10"))
-        show(Noted(cells[0], "its worker died"))
-        show(Finished(cells[0]))
-        show(Failed(cells[1], "no data"))
+            show(RunProgress(cell, 0.25, "task 2/5, epoch 1/10"))
+        show(RunNote(cells[0], "its worker died"))
+        show(RunFinished(cells[0]))
+        show(RunFailed(cells[1], "no data"))
     return text.getvalue()
 
 

@@ -63,6 +63,7 @@ SURFACE = {
     ],
     "tune": [
         "--code",
+        "--all",
         "--dry-run",
         "--insecure",
         "--jobs",

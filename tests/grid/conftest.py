@@ -4,6 +4,9 @@ import logging
 
 import pytest
 
+from tests.forks import forks
+from tests.grid.workers import serve_briefly
+
 RECIPE = """
 title = "Small digits"
 about = "As few as possible."
@@ -47,6 +50,13 @@ def cluster():
     options = {"processes": False, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with LocalCluster(n_workers=1, threads_per_worker=1, **options) as running:
         yield running.scheduler_address
+
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch):
+    """Local grids start their processes in milliseconds."""
+    monkeypatch.setattr("esacl.grid.local.PROCESSES", forks)
+    monkeypatch.setattr("esacl.grid.local.serve", serve_briefly)
 
 
 @pytest.fixture

@@ -1,12 +1,8 @@
-"""A worker that is killed costs nothing but the time since its last checkpoint; so does a client."""
+"""On a cluster, a worker that is killed costs nothing but the time since its last checkpoint."""
 
-import json
 import logging
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 
 import pytest
@@ -14,12 +10,13 @@ import pytest
 import esacl
 from esacl.errors import RunError
 from esacl.grid.cluster import connect
-from esacl.grid.drive import ATTEMPTS, Drive, _Open
-from esacl.grid.news import Failed, Finished, Noted, Progressed
+from esacl.grid.events import RunFailed, RunFinished, RunNote, RunProgress
 from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
-from esacl.grid.work import train
+from esacl.grid.scheduler import ATTEMPTS, ClusterGrid, _Open
+from esacl.grid.scheduler_worker import train
 from tests.forks import start_server
+from tests.grid.test_local import bits
 
 RECIPE = """
 methods = ["er"]
@@ -33,7 +30,7 @@ buffer = 10
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX systems")
 
 
-class Counting(Drive):
+class Counting(ClusterGrid):
     """Counts the runs that workers trained to their end, whether or not anybody wanted to know."""
 
     def __init__(self, *arguments):
@@ -72,26 +69,19 @@ def kill_worker_of(cell, number, cluster, client):
     os.kill(pids[busy[0]], signal.SIGKILL)
 
 
-def bits(directory):
-    """What a run leaves behind, without what a clock or a memory gauge said."""
-    results = json.loads((directory / "results.json").read_text())
-    del results["seconds"], results["peak_memory_bytes"]
-    return results, (directory / "model.safetensors").read_bytes()
-
-
 def test_a_killed_worker_loses_nothing_and_nothing_is_trained_twice(cells, processes, brief, tmp_path):
     told, killed_at = [], None
-    with connect(2, processes.scheduler_address) as client:
+    with connect(processes.scheduler_address) as client:
         drive = Counting(client, cells)
-        for news in drive.news():
+        for news in drive.events():
             told.append(news)
-            if killed_at is None and isinstance(news, Progressed) and news.share > 0:
+            if killed_at is None and isinstance(news, RunProgress) and news.share > 0:
                 number, killed_at = cells.index(news.cell), news.share
                 kill_worker_of(news.cell, number, processes, client)
     assert drive.ends == Counter({0: 1, 1: 1})
-    assert sorted(cells.index(news.cell) for news in told if isinstance(news, Finished)) == [0, 1]
-    assert [cells.index(news.cell) for news in told if isinstance(news, Noted)] == [number]
-    again = [news for news in told if isinstance(news, Progressed) and news.words == "continued"]
+    assert sorted(cells.index(news.cell) for news in told if isinstance(news, RunFinished)) == [0, 1]
+    assert [cells.index(news.cell) for news in told if isinstance(news, RunNote)] == [number]
+    again = [news for news in told if isinstance(news, RunProgress) and news.words == "continued"]
     assert [cells.index(news.cell) for news in again] == [number]
     assert again[0].share >= killed_at
     esacl.run(cells[number].config(), tmp_path / "whole")
@@ -99,9 +89,9 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_trained_twice(cells, proce
 
 
 def test_a_run_whose_workers_die_again_and_again_is_given_up(cells, cluster):
-    with connect(1, cluster) as client:
-        drive = Drive(client, cells[:1])
-        drive._open[0] = _Open(cells[0], client.submit(sorted, []))
+    with connect(cluster) as client:
+        drive = ClusterGrid(client, cells[:1])
+        drive._open[0] = _Open(cells[0], cells[0].directory, client.submit(sorted, []))
         told = []
         for start in range(ATTEMPTS + 1):
             asked = {
@@ -112,7 +102,7 @@ def test_a_run_whose_workers_die_again_and_again_is_given_up(cells, cluster):
                 "version": esacl.__version__,
             }
             told += drive._take(asked)
-    assert [type(news) for news in told] == [Noted] * (ATTEMPTS - 1) + [Failed]
+    assert [type(news) for news in told] == [RunNote] * (ATTEMPTS - 1) + [RunFailed]
     assert f"its worker died {ATTEMPTS} times without a new checkpoint" in told[-1].reason
     assert not drive._open
 
@@ -120,7 +110,7 @@ def test_a_run_whose_workers_die_again_and_again_is_given_up(cells, cluster):
 def test_a_worker_does_not_wait_for_the_answer_of_a_client_that_is_gone(cluster, monkeypatch):
     from distributed import Queue
 
-    monkeypatch.setattr("esacl.grid.work.LOOK", 0.1)
+    monkeypatch.setattr("esacl.grid.scheduler_worker.LOOK", 0.1)
     with connect(1, cluster) as client:
         asking = client.submit(train, "esacl-silent", 0, pure=False)
         assert Queue("esacl-silent-mail", client=client).get(timeout=30)["kind"] == "ask"
@@ -129,20 +119,20 @@ def test_a_worker_does_not_wait_for_the_answer_of_a_client_that_is_gone(cluster,
 
 
 def test_a_worker_with_another_version_is_refused(cells, cluster):
-    with connect(1, cluster) as client:
-        drive = Drive(client, cells[:1])
-        drive._open[0] = _Open(cells[0], client.submit(sorted, []))
+    with connect(cluster) as client:
+        drive = ClusterGrid(client, cells[:1])
+        drive._open[0] = _Open(cells[0], cells[0].directory, client.submit(sorted, []))
         asked = {"kind": "ask", "run": 0, "token": "t", "worker": "tcp://w", "version": "0.0.1"}
         (news,) = drive._take(asked)
-    assert isinstance(news, Failed)
+    assert isinstance(news, RunFailed)
     assert f"worker tcp://w has esacl 0.0.1, but this is {esacl.__version__}" in news.reason
     assert cells[0].state() == "new"
 
 
 def test_words_of_a_start_that_was_given_up_are_not_heard(cells, cluster):
-    with connect(1, cluster) as client:
-        drive = Drive(client, cells[:1])
-        drive._open[0] = _Open(cells[0], client.submit(sorted, []), token="the second start")
+    with connect(cluster) as client:
+        drive = ClusterGrid(client, cells[:1])
+        drive._open[0] = _Open(cells[0], cells[0].directory, client.submit(sorted, []), token="the second start")
         said = {"kind": "done", "run": 0, "token": "the first start", "files": {"results.json": b"{}"}}
         assert list(drive._take(said)) == []
     assert not cells[0].path.exists()
@@ -154,9 +144,9 @@ def test_a_scheduler_that_is_gone_is_told_and_what_had_arrived_is_kept(cells, br
     monkeypatch.setattr("esacl.grid.cluster.PATIENCE", 1)  # otherwise half a minute for it to come back
 
     def end_the_scheduler_at_the_first_checkpoint():
-        with connect(1, running.scheduler_address) as client:
-            for news in Drive(client, cells[:1]).news():
-                if isinstance(news, Progressed) and news.share > 0:
+        with connect(running.scheduler_address) as client:
+            for news in ClusterGrid(client, cells[:1]).events():
+                if isinstance(news, RunProgress) and news.share > 0:
                     running.close()
 
     options = {"processes": False, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
@@ -168,24 +158,3 @@ def test_a_scheduler_that_is_gone_is_told_and_what_had_arrived_is_kept(cells, br
     assert "the dask scheduler does not answer any more" in str(error.value)
     assert cells[0].state() == "begun"
     assert cells[0].directory.checkpoints.numbers()
-
-
-def test_interrupting_the_command_ends_its_workers_and_the_same_command_goes_on(
-    recipe, cells, cluster, brief, tmp_path
-):
-    words = [sys.executable, "-m", "esacl", "grid", str(recipe(RECIPE)), "--out", str(tmp_path / "out")]
-    process = subprocess.Popen([*words, "--jobs", "1"], stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not cells[0].directory.checkpoints.numbers():
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: to the command and all its workers
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert f"Continue with: esacl {' '.join(words[3:])} --jobs 1" in told
-    assert "Traceback" not in told
-    assert cells[0].state() == "begun"
-    with connect(1, cluster) as client:
-        again = [news for news in Drive(client, cells[:1]).news() if isinstance(news, Progressed)]
-    assert again[0].words == "continued"
-    esacl.run(cells[0].config(), tmp_path / "whole")
-    assert bits(cells[0].path) == bits(tmp_path / "whole")

@@ -1,17 +1,42 @@
 """The cost of a grid before it starts: near to what its runs then execute, and told row by row."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 import esacl
 from esacl.cli import main
 from esacl.config import Config
-from esacl.grid.estimate import executed_flops
+from esacl.grid.estimate import executed_flops, step_speed
+from esacl.nets import build_model
+from esacl.nets.macs import macs_per_example
 
 
 @pytest.mark.parametrize("method", ["finetune", "er", "ewc", "esacl-er", "packnet", "mtl"])
 def test_an_estimate_is_near_to_what_a_run_executes(method, tmp_path):
     config = Config.of(method=method, epochs=2, limit_per_class=60)
     assert executed_flops(config) == pytest.approx(esacl.run(config, tmp_path / "run").flops.executed, rel=0.1)
+
+
+@pytest.mark.parametrize("method", ["sparcl", "sparcl-er"])
+def test_an_estimate_foresees_removed_data_and_looks_at_the_memory(method, tmp_path):
+    config = Config.of(method=method, epochs=5, limit_per_class=60)
+    executed = esacl.run(config, tmp_path / "run").flops.executed
+    assert executed_flops(config) == pytest.approx(executed, rel=0.1)
+    kept = replace(config, options={"selection": {"removed": 0.0}})
+    assert executed_flops(kept) > 1.15 * executed  # what they remove is worth foreseeing
+
+
+def test_the_speed_is_that_of_whole_steps_of_the_method_with_its_threads(monkeypatch):
+    ticks, threads = iter(range(1000)), []
+    monkeypatch.setattr(
+        "esacl.grid.estimate.perf_counter", lambda: threads.append(torch.get_num_threads()) or next(ticks)
+    )
+    config = Config.of(method="finetune", threads=1, batch_size=8)
+    one = 3 * 2 * 8 * sum(macs_per_example(build_model("mlp", 256, (1, 8, 8), 4, 0), (1, 8, 8)).values())
+    assert step_speed(config) == one  # a tick a step
+    assert set(threads[1:]) == {1}
 
 
 def test_a_dry_run_tells_flops_and_hours_here_and_on_a_given_device(recipe, tmp_path, capsys):

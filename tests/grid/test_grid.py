@@ -9,24 +9,25 @@ import pytest
 
 from esacl.cli import main
 from esacl.grid.cluster import connect
-from esacl.grid.drive import Drive
-from esacl.grid.news import Finished, Progressed
+from esacl.grid.events import RunFinished, RunProgress
 from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
+from esacl.grid.scheduler import ClusterGrid
+from esacl.grid.scheduler_worker import Pace
 from esacl.grid.study import read_study
-from esacl.grid.work import Pace
 from tests.grid.conftest import RECIPE
+from tests.grid.workers import serve_broken
 
 ONE = RECIPE.replace("seeds = [0, 1]", "seeds = [0]").replace("[8, 16]", "[16]")
 
 
 @pytest.fixture
-def grid(recipe, cluster, tmp_path, capsys):
-    """Runs the command on the cluster of this process; returns exit code and both outputs."""
+def grid(recipe, tmp_path, capsys):
+    """Runs the command with one process; returns exit code and both outputs."""
 
     def run(text, *words):
         try:
-            main(["grid", str(recipe(text)), "--out", str(tmp_path / "out"), "--scheduler", cluster, *words])
+            main(["grid", str(recipe(text)), "--out", str(tmp_path / "out"), "--jobs", "1", *words])
             code = 0
         except SystemExit as ended:
             code = ended.code or 0
@@ -54,20 +55,18 @@ def test_bad_words_on_the_command_line_are_told(recipe, tmp_path, capsys, words,
     assert told in capsys.readouterr().err
 
 
-def test_without_dask_the_command_says_what_to_install_and_still_shows_what_is_left(
-    recipe, tmp_path, capsys, monkeypatch
+def test_without_dask_a_grid_trains_here_and_a_cluster_says_what_to_install(
+    recipe, grid, brief, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    words = ["grid", str(recipe()), "--out", str(tmp_path / "out")]
+    words = ["grid", str(recipe(ONE)), "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main([*words, "--scheduler", "tls://host:1"])
     assert ended.value.code == 2
     assert "pip install 'esacl[sweep]'" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--dry-run"])
-    assert not ended.value.code
-    assert "6 of 6 runs to do" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
+    assert grid(ONE)[0] == 0
+    assert len(list((tmp_path / "out").rglob("results.json"))) == 2
 
 
 def test_what_is_finished_is_not_repeated_and_what_was_changed_is(grid, brief, tmp_path):
@@ -105,15 +104,15 @@ def test_an_interrupted_grid_continues_inside_a_run_and_ends_with_the_same_bits(
     wanted = read_recipe(recipe(ONE.replace("epochs = 1", "epochs = 3")))
     cells = lay_out(wanted, tmp_path / "out")
     whole = lay_out(wanted, tmp_path / "whole")
-    with connect(1, cluster) as client:
-        with closing(Drive(client, cells).news()) as news:
-            next(event for event in news if isinstance(event, Progressed) and event.share > 0)
+    with connect(cluster) as client:
+        with closing(ClusterGrid(client, cells).events()) as news:
+            next(event for event in news if isinstance(event, RunProgress) and event.share > 0)
         assert cells[0].state() == "begun"
         assert cells[0].directory.checkpoints.numbers()
-        again = [event for event in Drive(client, cells).news() if isinstance(event, Progressed | Finished)]
+        again = [event for event in ClusterGrid(client, cells).events() if isinstance(event, RunProgress | RunFinished)]
         assert again[0].words == "continued"
         assert again[0].share > 0
-        list(Drive(client, whole).news())
+        list(ClusterGrid(client, whole).events())
     for one, other in zip(cells, whole):
         assert one.state() == other.state() == "finished"
         assert one.directory.weights.read_bytes() == other.directory.weights.read_bytes()
@@ -121,9 +120,9 @@ def test_an_interrupted_grid_continues_inside_a_run_and_ends_with_the_same_bits(
 
 def test_a_worker_stops_when_nobody_waits_for_its_run_any_more(recipe, cluster, tmp_path):
     long = lay_out(read_recipe(recipe(ONE.replace("epochs = 1", "epochs = 5000"))), tmp_path / "out")
-    with connect(1, cluster) as client:
-        with closing(Drive(client, long[:1]).news()) as news:
-            next(event for event in news if isinstance(event, Progressed) and event.share > 0)
+    with connect(cluster) as client:
+        with closing(ClusterGrid(client, long[:1]).events()) as news:
+            next(event for event in news if isinstance(event, RunProgress) and event.share > 0)
         assert client.submit(sorted, [2, 1], pure=False).result(timeout=60) == [1, 2]  # its only thread is free again
 
 
@@ -155,14 +154,11 @@ def test_a_failed_run_is_told_with_its_reason_and_the_others_go_on(grid, brief, 
 
 
 def test_what_no_user_can_cause_goes_into_a_log_beside_the_run(grid, brief, tmp_path, monkeypatch):
-    def broken(*_):
-        raise ZeroDivisionError("by accident")
-
-    monkeypatch.setattr("esacl.runner.Run.finish", broken)
+    monkeypatch.setattr("esacl.grid.local.serve", serve_broken)
     code, _, told = grid(ONE, "--only", "finetune")
     assert code == 1
     assert "FAILED finetune, seed 0: ZeroDivisionError: by accident" in told
-    assert "in finish" in (log := (tmp_path / "out" / "finetune" / "0.log").read_text()) or "in broken" in log
+    assert "in broken" in (tmp_path / "out" / "finetune" / "0.log").read_text()
 
 
 def test_a_run_of_somebody_else_is_not_touched(grid, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from esacl.cli import main
-from esacl.grid.news import Failed
+from esacl.grid.events import RunFailed
 from esacl.grid.plan import lay_out
 from esacl.grid.recipe import read_recipe
 from esacl.grid.study import read_study
@@ -41,7 +41,7 @@ def failing(monkeypatch):
 
     def fail(diverged):
         def train(cells, *_):
-            return [Failed(cell, "made up", diverged) for cell in cells]
+            return [RunFailed(cell, "made up", diverged) for cell in cells]
 
         monkeypatch.setattr("esacl.cli.tune.train_cells", train)
 
@@ -116,13 +116,23 @@ def test_every_trial_is_in_the_page_and_in_the_document(tmp_path, tune, failing)
 def test_tables_fit_into_80_columns(tmp_path, tune, monkeypatch, text):
     monkeypatch.setattr("esacl.cli.tune.TEXT", Console(width=80))
     fabricate(read(tmp_path / "small.toml", text), tmp_path / "out", {})
-    _, told, _ = tune()
+    _, told, _ = tune("--all")
     shown = [line for line in told.splitlines() if not line.startswith(("written:", "next:"))]
     assert max(map(len, shown)) <= 80
     assert "…" not in told
     for heading in ("Task-IL", "Class-IL", "Score", "within", "end"):
         assert heading in told
     assert " 10.0 " in told
+
+
+def test_a_row_is_one_line_and_all_trials_are_shown_when_asked_for(tmp_path, tune):
+    tuning = read(tmp_path / "small.toml")
+    fabricate(tuning, tmp_path / "out", {"er, lr 0.1": GOOD})
+    short, whole = tune()[1], tune("--all")[1]
+    assert "er: lr 0.1" in short
+    assert "lr 0.03" not in short
+    assert [line for line in whole.splitlines() if line.startswith(" lr 0.03 ")]
+    assert len(short.splitlines()) <= len(whole.splitlines()) - sum(len(row.trials) for row in tuning.rows)
 
 
 def test_a_row_without_a_finished_trial_is_left_out_and_told(tmp_path, tune, failing):
@@ -165,7 +175,7 @@ def test_a_dry_run_shows_the_trials_and_trains_nothing(tmp_path, tune):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_tuning_on_digits_goes_on_where_it_stopped_and_is_read_as_a_grid(tmp_path, tune, cluster, monkeypatch):
+def test_a_tuning_on_digits_goes_on_where_it_stopped_and_is_read_as_a_grid(tmp_path, tune, monkeypatch):
     tuning = read(tmp_path / "small.toml", TINY)
     first = lay_out(tuning.recipe, tmp_path / "out")[0]
 
@@ -177,15 +187,15 @@ def test_a_tuning_on_digits_goes_on_where_it_stopped_and_is_read_as_a_grid(tmp_p
 
     with monkeypatch.context() as patch:
         patch.setattr("esacl.cli.tune.train_cells", interrupted)
-        assert tune("--scheduler", cluster)[0] == 130
+        assert tune("--jobs", "1")[0] == 130
     assert not (tmp_path / "out" / "chosen.toml").exists()
     before = first.directory.results.stat().st_mtime_ns
-    code, told, news = tune("--scheduler", cluster)
+    code, told, news = tune("--jobs", "1")
     assert code == 0
     assert "3 of 4 runs to do." in news
     assert "2 runs diverged; their trials count as the worst." in news
     assert first.directory.results.stat().st_mtime_ns == before
-    assert "lr 0.03 is the smallest of the 2 values tried." in " ".join(told.split())
+    assert "er: lr 0.03" in told
     assert read_recipe(tmp_path / "out" / "chosen.toml").points[0].settings["update.lr"] == 0.03
     study = read_study([tmp_path / "out"])
     assert (study.finished, study.wanted) == (2, 4)

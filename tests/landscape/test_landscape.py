@@ -10,7 +10,7 @@ from esacl.artifacts import RunDirectory
 from esacl.cli import app
 from esacl.config import Config
 from esacl.errors import ConfigError, RunError
-from esacl.grid.parcel import so_far, unpack, whole
+from esacl.grid.run_files import so_far, unpack, whole
 from esacl.landscape import draw, labels, landscape
 from esacl.runner import run, start
 from esacl.training.events import TaskDone

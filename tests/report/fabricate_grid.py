@@ -68,7 +68,8 @@ axes = { "selection.removed" = [0.0, 0.3, 0.6] }
 
 def finish(cell: Cell) -> dict[str, object]:
     """Make up the end of a run; returns its results."""
-    cell.claim()
+    with (directory := cell.directory).locked():
+        cell.claim(directory)
     config = resolve(cell.config(), builders.stream(tasks=4))
     write_atomic(cell.path / "config.toml", config.to_toml())
     level = config.options.get("sparsity", {}).get("level", 0.0)

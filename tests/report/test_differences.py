@@ -1,6 +1,7 @@
 """Rows against one of them, seed by seed: what the interval supports is marked, in every format."""
 
 import csv
+import json
 from io import StringIO
 
 import pytest
@@ -131,3 +132,53 @@ def test_a_page_compares_with_the_first_dense_row_or_the_recipes(tmp_path, more,
     page = render(read_study([tmp_path / "grid"]), tmp_path / "grid")
     assert f"difference from {name}</h2>" in page
     assert "the interval excludes 0" in page
+
+
+SPARSITIES = """
+seeds = [0, 1]
+against = "replay"
+[base]
+stream = "split-digits"
+[axes]
+sparsity = [0.8, 0.9]
+[[rows]]
+name = "replay"
+method = "esacl-er"
+[[rows]]
+name = "logits"
+method = "esacl-der++"
+[[rows]]
+name = "dense"
+method = "er"
+axes = {}
+"""
+
+
+def test_a_row_with_axes_is_compared_with_at_the_same_axis_values(tmp_path, capsys):
+    cells = write_grid(tmp_path / "grid", SPARSITIES)
+    scores = {cell.path: json.loads((cell.path / "results.json").read_text())["task_il"] for cell in cells}
+    study = read_study([tmp_path / "grid"])
+    table = difference_table(study.rows, study.against)
+    assert table.title.endswith("difference from replay at the same sparsity")
+    assert table.caption.endswith("Left out, as there is no replay at the same sparsity: dense.")
+    folder = tmp_path / "grid"
+    for level in ("0.8", "0.9"):
+        gaps = [scores[folder / f"{row}-sparsity-{level}" / str(n)] for row in ("logits", "replay") for n in (0, 1)]
+        mean, half = naive.interval([gaps[0] - gaps[2], gaps[1] - gaps[3]])
+        told = task_il(table)[f"logits, sparsity {level}"][0].replace("†", "")
+        assert told == f"{100 * mean:+.1f} ±{100 * half:.1f}"
+    assert set(task_il(table)) == {"logits, sparsity 0.8", "logits, sparsity 0.9"}
+    assert "difference from replay at the same sparsity</h2>" in render(study, folder)
+    with pytest.raises(SystemExit):
+        main(["table", str(folder), "--against", "replay", "--format", "csv"])
+    rows = {row["row"]: row for row in csv.DictReader(StringIO(capsys.readouterr().out))}
+    assert rows["logits, sparsity 0.9"]["against"] == "replay, sparsity 0.9"
+    assert rows["dense"]["against"] == ""
+
+
+def test_a_place_that_is_written_out_is_what_every_row_is_compared_with(tmp_path):
+    write_grid(tmp_path / "grid", SPARSITIES.replace('"replay"', '"replay, sparsity 0.9"', 1))
+    study = read_study([tmp_path / "grid"])
+    table = difference_table(study.rows, study.against)
+    assert table.title.endswith("difference from replay, sparsity 0.9")
+    assert {"logits, sparsity 0.8", "replay, sparsity 0.8", "dense"} <= set(task_il(table))

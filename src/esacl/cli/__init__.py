@@ -11,7 +11,6 @@ from esacl.cli.data import check_command, get_command
 from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
-from esacl.cli.interrupts import terminable
 from esacl.cli.landscape import landscape_command
 from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, parts_command, streams_command
@@ -22,6 +21,7 @@ from esacl.cli.run import resume_command, run_command
 from esacl.cli.table import table_command
 from esacl.cli.tune import tune_command
 from esacl.errors import EsaclError
+from esacl.grid.signals import terminable
 from esacl.short_names import as_flags
 from esacl.version import __version__
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from shlex import quote
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import WHAT, Code, described
 from esacl.cli.grid_runs import (
+    PATIENCE,
     DryRun,
     Insecure,
     Jobs,
     Scheduler,
     Seeds,
-    command_again,
     default_folder,
     overview,
     seeds_of,
@@ -23,9 +24,6 @@ from esacl.cli.grid_runs import (
     workers,
 )
 from esacl.errors import ConfigError
-
-if TYPE_CHECKING:
-    from esacl.grid.news import Failed
 
 
 def grid_command(
@@ -53,7 +51,7 @@ def grid_command(
     """
     from esacl.artifacts import RunDirectory
     from esacl.cli.grid_estimate import estimate_table
-    from esacl.grid.cluster import check_installed, check_safe
+    from esacl.grid.cluster import check_cluster
     from esacl.grid.plan import lay_out, missing
     from esacl.grid.recipe import read_recipe
     from esacl.grid.study import PAGE, study_of
@@ -75,25 +73,14 @@ def grid_command(
         if left:
             TEXT.print(estimate_table(left, tflops))
         return
-    failed: list[Failed] = []
-    if left:
-        check_installed()
-        check_safe(scheduler, insecure)
-    with RunDirectory(place).locked(also=FILES):
+    if scheduler and left:
+        check_cluster(scheduler, insecure)
+    folder = RunDirectory(place)
+    with folder.locked(FILES, PATIENCE):
         write_recipe(wanted, chosen, place)
-        if left:
-            given = {
-                "--out": [out],
-                "--seeds": seeds,
-                "--only": only,
-                "--code": code,
-                "--jobs": [jobs],
-                "--scheduler": [scheduler],
-                "--insecure": insecure,
-            }
-            again = command_again("grid", recipe, given)
-            failed = train_cells(left, min(count, len(left)), scheduler, insecure, again)
-        lines = write_tables(wanted, cells, place, command_again("grid", recipe, {}))
+    failed = train_cells(left, count, scheduler, insecure)
+    with folder.locked(FILES, PATIENCE):
+        lines = write_tables(wanted, cells, place, f"esacl grid {quote(str(recipe))}")
         page = write_page(study_of(wanted, cells, lines), place / PAGE)
     TEXT.print(as_rich(tables(lines, everything=False)))
     TEXT.print(f"written: {place / 'table.md'}, figures.csv", markup=False, soft_wrap=True)

@@ -24,7 +24,7 @@ def estimate_table(cells: Sequence[Cell], tflops: float | None) -> Table:
         runs, config = sum(cell.point is point for cell in cells), point.config(seed=0)
         try:
             cost = runs * executed_flops(config)
-            net = (config.net, config.stream.name, config.train.batch_size)
+            net = (config.method, config.net, config.stream.name, config.train.batch_size)
             speeds[net] = speeds.get(net) or step_speed(config)
         except EsaclError:
             table.add_row(Text(point.label), str(runs), DASH, DASH, *([] if tflops is None else [DASH]))

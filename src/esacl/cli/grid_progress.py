@@ -1,20 +1,18 @@
 """Live progress of a grid: a bar for each run that is being trained and one for all; lines where nobody watches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from esacl.grid.news import News, Progressed
-    from esacl.grid.plan import Cell
+from esacl.grid.events import ENDS, GridEvent, RunFailed, RunFinished, RunNote, RunProgress, RunStopped
+from esacl.grid.plan import Cell
+from esacl.report import load_run
+from esacl.report.units import percent, seconds
 
-    Show = Callable[[News], None]
+Show = Callable[[GridEvent], None]
 
 SHOWN = 12  # bars of single runs at a time: more do not fit a screen
 MARKS = 1000  # on the bar of a run
@@ -45,14 +43,12 @@ class _Tally:
         self._first: dict[Cell, float] = {}
         self._shares: dict[Cell, float] = {}
 
-    def __call__(self, news: News) -> None:
-        from esacl.grid.news import Failed, Finished, Progressed, Stopped
-
-        if isinstance(news, Progressed):
-            self._first.setdefault(news.cell, news.share)
-            self._shares[news.cell] = news.share
-        elif isinstance(news, Finished | Failed | Stopped):
-            self._shares[news.cell] = 1.0
+    def __call__(self, event: GridEvent) -> None:
+        if isinstance(event, RunProgress):
+            self._first.setdefault(event.cell, event.share)
+            self._shares[event.cell] = event.share
+        elif isinstance(event, ENDS):
+            self._shares[event.cell] = 1.0
             self.ended += 1
 
     @property
@@ -72,17 +68,13 @@ class _Lines:
     def __init__(self, console: Console, total: int) -> None:
         self._console, self._tally, self._began = console, _Tally(total), monotonic()
 
-    def __call__(self, news: News) -> None:
-        from esacl.grid.news import Failed, Finished, Stopped
-
-        self._tally(news)
-        if text := _sentence(news):
-            before = f"[{self._count()}] " if isinstance(news, Finished | Failed | Stopped) else ""
-            _print(self._console, f"{before}{text}", isinstance(news, Failed))
+    def __call__(self, event: GridEvent) -> None:
+        self._tally(event)
+        if text := _sentence(event):
+            before = f"[{self._count()}] " if isinstance(event, ENDS) else ""
+            _print(self._console, f"{before}{text}", isinstance(event, RunFailed))
 
     def _count(self) -> str:
-        from esacl.report.units import seconds
-
         tally = self._tally
         count = f"{tally.ended}/{tally.total}"
         if tally.ended == tally.total or tally.done <= 0:
@@ -98,46 +90,40 @@ class _Bars:
         self._active: dict[Cell, TaskID] = {}
         self._all = bars.add_task("all runs", total=total, words=f"0/{total}")
 
-    def __call__(self, news: News) -> None:
-        from esacl.grid.news import Failed, Finished, Progressed, Stopped
-
-        self._tally(news)
-        if text := _sentence(news):
-            _print(self._console, text, isinstance(news, Failed))
-        if isinstance(news, Progressed):
-            self._move(news)
-        elif isinstance(news, Finished | Failed | Stopped) and news.cell in self._active:
-            self._bars.remove_task(self._active.pop(news.cell))
+    def __call__(self, event: GridEvent) -> None:
+        self._tally(event)
+        if text := _sentence(event):
+            _print(self._console, text, isinstance(event, RunFailed))
+        if isinstance(event, RunProgress):
+            self._move(event)
+        elif isinstance(event, ENDS) and event.cell in self._active:
+            self._bars.remove_task(self._active.pop(event.cell))
         done, left = self._tally.done, self._tally.left
         count = f"{self._tally.ended}/{self._tally.total}"
         self._bars.update(self._all, completed=done, total=done + left, words=count)
 
-    def _move(self, news: Progressed) -> None:
-        mark = round(MARKS * news.share)
-        if news.cell not in self._active:
+    def _move(self, event: RunProgress) -> None:
+        mark = round(MARKS * event.share)
+        if event.cell not in self._active:
             if len(self._active) >= SHOWN:
                 return
             # The clock of the estimate starts at what an earlier worker left.
-            self._active[news.cell] = self._bars.add_task(news.cell.name, total=MARKS, words="", completed=mark)
-        self._bars.update(self._active[news.cell], completed=mark, words=news.words)
+            self._active[event.cell] = self._bars.add_task(event.cell.name, total=MARKS, words="", completed=mark)
+        self._bars.update(self._active[event.cell], completed=mark, words=event.words)
 
 
-def _sentence(news: News) -> str:
+def _sentence(event: GridEvent) -> str:
     """What is said of a run that ended, or went on after something had happened."""
-    from esacl.grid.news import Failed, Finished, Noted, Stopped
-    from esacl.report import load_run
-    from esacl.report.units import percent, seconds
-
-    if isinstance(news, Failed):
-        return f"FAILED {news.cell.name}: {news.reason}"
-    if isinstance(news, Stopped):
-        return f"stopped {news.cell.name}: {news.reason}"
-    if isinstance(news, Noted):
-        return f"note: {news.cell.name}: {news.text}"
-    if isinstance(news, Finished):
-        run = load_run(news.cell.path)
+    if isinstance(event, RunFailed):
+        return f"FAILED {event.cell.name}: {event.reason}"
+    if isinstance(event, RunStopped):
+        return f"stopped {event.cell.name}: {event.reason}"
+    if isinstance(event, RunNote):
+        return f"note: {event.cell.name}: {event.text}"
+    if isinstance(event, RunFinished):
+        run = load_run(event.cell.path)
         scores = f"Task-IL {percent(run.accuracy.task_il)}, Class-IL {percent(run.accuracy.class_il)}"
-        return f"{news.cell.name}: {scores}, {seconds(run.seconds.total)}"
+        return f"{event.cell.name}: {scores}, {seconds(run.seconds.total)}"
     return ""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +17,14 @@ from rich.text import Text
 
 from esacl.cli.consoles import STATUS
 from esacl.cli.flags import MACHINE, WHAT, described
-from esacl.cli.grid_progress import grid_progress
-from esacl.cli.interrupts import held_back, terminable
 from esacl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from esacl.grid.news import Failed
+    from esacl.grid.events import RunFailed
     from esacl.grid.plan import Cell
+
+PATIENCE = 300
+"""Seconds to wait for another command that writes into the same folder; it trains without holding that."""
 
 STATES = ("finished", "stopped", "begun", "changed", "new")
 
@@ -42,25 +44,32 @@ Insecure = Annotated[
 ]
 
 
-def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, insecure: bool, again: str) -> list[Failed]:
+def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, insecure: bool) -> list[RunFailed]:
     """Bring runs to their end with live progress; say how to go on when interrupted."""
+    from esacl.cli.grid_progress import grid_progress
     from esacl.grid.cluster import connect
-    from esacl.grid.drive import Drive
-    from esacl.grid.news import Failed
+    from esacl.grid.events import RunFailed
+    from esacl.grid.local import LocalGrid
+    from esacl.grid.scheduler import ClusterGrid
+    from esacl.grid.signals import terminable
 
+    if not cells:
+        return []
+    jobs = min(jobs, len(cells))
     where = f"the cluster at {scheduler}" if scheduler else f"{jobs} processes of this machine"
     STATUS.print(f"training {len(cells)} runs on {where}.", markup=False, soft_wrap=True)
-    failed: list[Failed] = []
+    failed: list[RunFailed] = []
     try:
         with terminable(), ExitStack() as held:
-            with held_back():
-                client = held.enter_context(connect(jobs, scheduler, insecure))
+            client = held.enter_context(connect(scheduler, insecure)) if scheduler else None
+            grid = ClusterGrid(client, cells) if client else LocalGrid(cells, jobs)
             show = held.enter_context(grid_progress(STATUS, cells))
-            for news in Drive(client, cells).news():
-                show(news)
-                if isinstance(news, Failed):
-                    failed.append(news)
+            for event in held.enter_context(closing(grid.events())):
+                show(event)
+                if isinstance(event, RunFailed):
+                    failed.append(event)
     except KeyboardInterrupt:
+        again = f"esacl {shlex.join(sys.argv[1:])}"
         STATUS.print(f"\ninterrupted. Continue with: {again}", markup=False, soft_wrap=True)
         raise SystemExit(130) from None
     return failed
@@ -72,19 +81,9 @@ def default_folder(recipe: Path) -> Path:
     return Path("runs", *(whole[len(whole) - whole[::-1].index("recipes") :] if "recipes" in whole else whole[-1:]))
 
 
-REPEATED = ("--code",)
-"""Flags that take one value each time."""
-
-
-def command_again(command: str, recipe: Path, given: Mapping[str, Sequence[object] | bool | None]) -> str:
-    """The same command once more; True is a flag that takes no value."""
-    words: list[object] = []
-    for name, values in given.items():
-        if isinstance(values, bool):
-            words += [name] if values else []
-        elif found := [value for value in values or () if value is not None]:
-            once = name not in REPEATED
-            words += [name, *found] if once else [word for value in found for word in (name, value)]
+def command_again(command: str, recipe: Path, seeds: Sequence[object], code: Sequence[str], *others: object) -> str:
+    """The command that trained, without where and with how many processes."""
+    words = [*(["--seeds", *seeds] if seeds else []), *others, *(word for name in code for word in ("--code", name))]
     return f"esacl {command} {shlex.join([str(recipe), *map(str, words)])}"
 
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, WHAT, Code, described
 from esacl.cli.grid_runs import (
+    PATIENCE,
     DryRun,
     Insecure,
     Jobs,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from esacl.grid.choice import Choice
-    from esacl.grid.news import Failed
+    from esacl.grid.events import RunFailed
 
 
 def tune_command(
@@ -44,6 +45,9 @@ def tune_command(
     ] = "both",
     code: Code = None,
     dry_run: DryRun = False,
+    every: Annotated[
+        bool, described("print every trial too; tuning.md has them anyway", OUTPUT, name="--all", negative="")
+    ] = False,
     json: Annotated[bool, described("print the result as JSON", OUTPUT, negative="")] = False,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
@@ -74,7 +78,7 @@ def tune_command(
     """
     from esacl.artifacts import RunDirectory
     from esacl.grid.choice import choose
-    from esacl.grid.cluster import check_installed, check_safe
+    from esacl.grid.cluster import check_cluster
     from esacl.grid.plan import lay_out, missing
     from esacl.grid.tables import write_recipe
     from esacl.grid.tuning import read_tuning
@@ -90,31 +94,20 @@ def tune_command(
     (TEXT if dry_run else STATUS).print(overview(cells), f"{numbers}: {len(left)} of {len(cells)} runs to do.", sep="")
     if dry_run:
         return
-    failed: list[Failed] = []
-    if left:
-        check_installed()
-        check_safe(scheduler, insecure)
-    with RunDirectory(place).locked(also=FILES):
+    if scheduler and left:
+        check_cluster(scheduler, insecure)
+    folder = RunDirectory(place)
+    with folder.locked(FILES, PATIENCE):
         write_recipe(tuning.recipe, tuning.recipe.seeds, place)
-        if left:
-            given = {
-                "--out": [out],
-                "--seeds": seeds,
-                "--score": [score],
-                "--code": code,
-                "--jobs": [jobs],
-                "--scheduler": [scheduler],
-                "--insecure": insecure,
-            }
-            again = command_again("tune", recipe, given)
-            failed = train_cells(left, min(count, len(left)), scheduler, insecure, again)
+    failed = train_cells(left, count, scheduler, insecure)
+    with folder.locked(FILES, PATIENCE):
         choices = choose(tuning, cells, score)
-        command = command_again("tune", recipe, {"--seeds": seeds, "--score": [score], "--code": code})
+        command = command_again("tune", recipe, seeds or (), code or (), "--score", score)
         write_tuning(tuning, choices, cells, score, place, command)
     if json:
         print(as_json(tuning, choices, score), end="")
     else:
-        TEXT.print(as_rich([*trial_tables(choices), summary(choices)]))
+        TEXT.print(as_rich([*(trial_tables(choices) if every else []), summary(choices)]))
     _tell_files(choices, place, code or (), STATUS if json else TEXT)
     _tell_failures(choices, failed)
 
@@ -132,11 +125,11 @@ def _tell_files(choices: Sequence[Choice], place: Path, code: Sequence[str], con
         console.print(f"next: esacl grid {shlex.join(words)}", markup=False, soft_wrap=True)
 
 
-def _tell_failures(choices: Sequence[Choice], failed: Sequence[Failed]) -> None:
+def _tell_failures(choices: Sequence[Choice], failed: Sequence[RunFailed]) -> None:
     """Say what failed; where that may have changed the choice, end with a code that says so."""
     from esacl.grid.tuning_tables import RECIPE
 
-    broken = [news for news in failed if not news.diverged]
+    broken = [event for event in failed if not event.diverged]
     nothing = [choice.row.name for choice in choices if choice.best is None]
     if len(failed) > len(broken):
         STATUS.print(f"{len(failed) - len(broken)} runs diverged; their trials count as the worst.", soft_wrap=True)

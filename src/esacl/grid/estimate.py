@@ -1,6 +1,7 @@
-"""What the runs of a grid will cost: FLOPs by a miniature of each, hours by the speed of one real training step."""
+"""What the runs of a grid will cost: FLOPs by a miniature of each, hours by the speed of real training steps."""
 
 from dataclasses import dataclass, replace
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -9,11 +10,12 @@ import torch
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.grid.twins import stream_facts
+from esacl.machine import machine
 from esacl.methods import method, resolve
 from esacl.nets import build_model, resolve_backbone
 from esacl.nets.macs import macs_per_example
 from esacl.streams import Stream, from_arrays, open_stream
-from esacl.training.events import EpochDone, TaskDone
+from esacl.training.events import EpochDone, StepDone, TaskDone
 
 IMAGES = {"split-cifar10": 5000, "split-cifar100": 500, "split-tinyimagenet": 500}
 """Training images of each class, validation included."""
@@ -24,35 +26,42 @@ NARROW = 4
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Multiply-adds in units of one image's forward pass, for each image of a task."""
+    """Multiply-adds of a task in units of one image's forward pass."""
 
-    epoch: float  # in every epoch
-    end: float  # when the task ends
+    image: float  # for each image in every epoch
+    epoch: float  # once in every epoch, whatever the number of images: looks at the memory
+    end: float  # for each image when the task ends
 
 
 def executed_flops(config: Config) -> float:
-    """Executed training FLOPs of a run; data removal and early ends of a task are not foreseen."""
+    """Executed training FLOPs of a run; early ends of a task are not foreseen."""
     shape, classes, tasks = stream_facts(config)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, shape)
     macs = sum(macs_per_example(build_model(backbone, width, shape, classes, 0), shape).values())
-    first, later, epochs = _calls(config, shape, classes // tasks)
+    first, later, epochs, share = _calls(config, shape, classes // tasks)
     stages = 1 if _joint(config) else tasks
     images = _images(config, classes) / stages
-    total = first.epoch * epochs + first.end + (stages - 1) * (later.epoch * epochs + later.end)
-    return 2 * macs * images * total
+    found = [(call.image * images * share + call.epoch) * epochs + call.end * images for call in (first, later)]
+    return 2 * macs * (found[0] + (stages - 1) * found[1])
 
 
 def step_speed(config: Config) -> float:
-    """FLOPs a second of one training step on this machine, after one to warm up."""
-    shape, classes, _ = stream_facts(config)
-    backbone, width = resolve_backbone(config.net.backbone, config.net.width, shape)
-    model = build_model(backbone, width, shape, classes, 0)
-    batch = torch.zeros(config.train.batch_size, *shape)
-    for _ in range(2):
-        began = perf_counter()
-        model(batch).logits.sum().backward()
-        seconds = perf_counter() - began
-    return 6 * len(batch) * sum(macs_per_example(model, shape).values()) / seconds
+    """FLOPs a second of a run's training steps on this machine: the fastest of three, after one to warm up."""
+    shape, classes, tasks = stream_facts(config)
+    stream = _miniature(shape, classes // tasks, config.train.batch_size, batches=4)
+    stream = stream.joint() if _joint(config) else stream
+    with machine(replace(config.machine, device="cpu")) as device:
+        trainer = assemble(resolve(config, stream), stream, device)
+        found: list[float] = []
+        began, before = perf_counter(), 0
+        for event in trainer.run():
+            now, macs = perf_counter(), trainer.net.meter.executed_macs.get("train", 0)
+            if isinstance(event, StepDone):
+                found.append(2 * (macs - before) / (now - began))
+            if len(found) == 4:
+                break
+            began, before = perf_counter(), macs
+    return max(found[1:])
 
 
 def _joint(config: Config) -> bool:
@@ -67,31 +76,42 @@ def _images(config: Config, classes: int) -> float:
     return classes * round(each * (1 - config.stream.validation))
 
 
-def _calls(config: Config, shape: tuple[int, int, int], classes: int) -> tuple[Calls, Calls, int]:
-    """Calls in the first and in a later task of a miniature, and epochs of a real task."""
-    stream = _miniature(shape, classes, config.train.batch_size)
+def _calls(config: Config, shape: tuple[int, int, int], classes: int) -> tuple[Calls, Calls, int, float]:
+    """Calls in the first and in a later task of a miniature; epochs of a real task, and the share of data it keeps."""
+    stream = _miniature(shape, classes, config.train.batch_size, batches=3)
     stream = stream.joint() if _joint(config) else stream
     backbone = resolve_backbone(config.net.backbone, None, shape)[0]
     narrow = replace(config, net=replace(config.net, backbone=backbone, width=NARROW))
     device = torch.device("cpu")
-    planned = assemble(resolve(narrow, stream), stream, device).parts.sparsity.planned_epochs()
+    real = assemble(resolve(narrow, stream), stream, device).parts
     brief = replace(narrow, train=replace(config.train, epochs=1, scenario="both"))
     trainer = assemble(resolve(brief, stream), stream, device)
-    found, before, at_end, epochs = [], 0, 0, 0
+    found: list[Calls] = []
+    steps: list[tuple[int, int]] = []  # images and multiply-adds
+    before, epochs = (0, 0), 0
     for event in trainer.run():
-        now = trainer.net.meter.executed_macs.get("train", 0)
-        if isinstance(event, EpochDone):
-            at_end, epochs = now, epochs + 1
+        now = trainer.samples, trainer.net.meter.executed_macs.get("train", 0)
+        if isinstance(event, StepDone):
+            steps.append((now[0] - before[0], now[1] - before[1]))
+            before = now
+        elif isinstance(event, EpochDone):
+            epochs += 1
         elif isinstance(event, TaskDone):
-            images = len(stream.stages[event.task].train) * trainer.net.meter.dense
-            found.append(Calls((at_end - before) / epochs / images, (now - at_end) / images))
-            before, epochs = now, 0
-    return found[0], found[-1], planned
+            dense, images = trainer.net.meter.dense, len(stream.stages[event.task].train)
+            usual = median(macs / count for count, macs in steps)
+            seen = sum(count for count, _ in steps)  # with what is remembered and trained on
+            once = sum(macs for _, macs in steps) - usual * seen
+            end = now[1] - before[1]
+            image = usual * seen / epochs / images
+            found.append(Calls(image / dense, once / epochs / dense, end / images / dense))
+            steps, before, epochs = [], now, 0
+    share = real.selection.kept_share / trainer.parts.selection.kept_share  # what leaves the task in later epochs
+    return found[0], found[-1], real.sparsity.planned_epochs(), share
 
 
-def _miniature(shape: tuple[int, int, int], classes: int, batch: int) -> Stream:
-    """Two tasks of noise with at least two batches each."""
-    each = 2 + -(-2 * batch // classes)
+def _miniature(shape: tuple[int, int, int], classes: int, batch: int, batches: int) -> Stream:
+    """Two tasks of noise with at least so many batches each."""
+    each = 2 + -(-batches * batch // classes)
     labels = np.repeat(np.arange(2 * classes), each)
     images = np.random.default_rng(0).integers(0, 256, (len(labels), *shape), dtype=np.uint8)
     return from_arrays(images, labels, images[::each], labels[::each], classes_per_task=classes)

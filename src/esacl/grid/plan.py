@@ -77,29 +77,37 @@ class Cell:
         """Why it was stopped; None where it was not."""
         return self.beside("stopped").read_text(encoding="utf-8").strip() if self.state() == "stopped" else None
 
-    def fail(self, reason: str) -> None:
-        """Leave beside the run why it is not finished."""
+    def fail(self, reason: str, trace: str = "") -> str:
+        """Leave beside the run why it is not finished, and what only a developer can read; returns what to tell."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if trace:
+            write_atomic(self.beside("log"), trace)
+            reason = f"{reason} (all of it is in {self.beside('log')})"
         write_atomic(self.beside("failed"), f"{reason}\n")
+        return reason
 
     def failure(self) -> str | None:
         """Why its last attempt failed; None where none has, or it has been begun again since."""
         note = self.beside("failed")
         return note.read_text(encoding="utf-8").strip() if note.exists() and self.state() not in ENDED else None
 
-    def claim(self) -> None:
-        """Make its directory that of a run with these settings; a run that is begun stays as it is."""
+    def claim(self, directory: RunDirectory) -> State:
+        """Make its directory, which is held, that of a run with these settings; returns what it was before.
+
+        A run that is begun stays as it is, and so does one that has ended.
+        """
         state = self.state()
+        if state in ENDED:
+            return state
         for note in ("failed", "stopped"):
             self.beside(note).unlink(missing_ok=True)
-        directory = self.directory
-        with directory.locked():
-            if state == "changed":  # first, so that whatever happens now its results are not taken for the new ones
-                directory.begin(self.config(), overwrite=True)
-            if state in ("new", "changed"):
-                write_atomic(self.beside("asked.json"), self.wish())
-            if state == "new":
-                directory.begin(self.config())
+        if state == "changed":  # first, so that whatever happens now its results are not taken for the new ones
+            directory.begin(self.config(), overwrite=True)
+        if state in ("new", "changed"):
+            write_atomic(self.beside("asked.json"), self.wish())
+        if state == "new":
+            directory.begin(self.config())
+        return state
 
 
 def lay_out(recipe: Recipe, out: Path, seeds: Sequence[int] | None = None) -> list[Cell]:

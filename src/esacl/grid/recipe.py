@@ -9,6 +9,8 @@ from esacl.config import read_toml
 from esacl.errors import ConfigError, EsaclError, naming, unknown_name
 from esacl.grid.points import LISTS, Point, Shared, dotted, expand_row
 from esacl.grid.twins import check_kinds, twins
+from esacl.report.differences import check_row
+from esacl.report.rows import Row
 from esacl.short_names import as_recipe
 
 KINDS: dict[str, type] = {
@@ -125,15 +127,8 @@ def _check(points: Sequence[Point]) -> None:
 
 
 def _check_against(against: str, points: Sequence[Point]) -> None:
-    """Refuse a row to compare with that is not there, or is several on one stream."""
-    places: dict[Any, list[str]] = {}
-    for point in points:
-        places.setdefault(point.settings.get("stream.name"), []).append(point.name)
-    found = [[name for name in names if f"{name}, ".startswith(f"{against}, ")] for names in places.values()]
-    if not any(found):
-        raise unknown_name("row in against", against, {point.row for point in points})
-    for names in found:
-        if len(names) > 1 and against not in names:
-            raise ConfigError(
-                f"against = {against!r} is one of several rows: {', '.join(map(repr, names))}. Write one of them out."
-            )
+    """Refuse a row to compare with that is not there, or is several at the same axis values."""
+    check_row(
+        [Row(point.name, (), 0, str(point.settings.get("stream.name")), "", axes=point.axes) for point in points],
+        against,
+    )

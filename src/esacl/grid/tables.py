@@ -70,7 +70,7 @@ def _line(point: Point, cells: Sequence[Cell]) -> Row:
     config = point.config(cells[0].seed)
     stream = records[0].stream if records else absolute(config.stream).name
     stopped = sum(cell.state() == "stopped" for cell in cells)
-    return Row(point.name, records, len(cells), stream, config.train.split, stopped)
+    return Row(point.name, records, len(cells), stream, config.train.split, stopped, point.axes)
 
 
 def found_lines(places: Sequence[Path]) -> list[Row]:

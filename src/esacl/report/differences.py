@@ -19,16 +19,36 @@ def difference(row: Row, other: Row, metric: Metric) -> Difference | None:
     return paired_difference([mine - yours for mine, yours in pairs if mine is not None and yours is not None])
 
 
-def chosen_row(rows: Sequence[Row], name: str) -> Row | None:
-    """The row of that name among rows that may be compared: its whole label, or what only its label begins with."""
+def rivals(rows: Sequence[Row], name: str) -> list[Row]:
+    """The rows of that name among rows that may be compared: one, or one at each place of its axes.
+
+    A name is a whole label, or what a label begins with.
+    """
     exact = [row for row in rows if row.label == name]
     found = exact or [row for row in rows if row.label.startswith((f"{name}, ", f"{name} ("))]
-    if len(found) > 1:
+    places = [[row.axes.get(axis) for axis in moved_axes(found)] for row in found]
+    if any(place in places[:number] for number, place in enumerate(places)):
         raise ConfigError(
             f"row {name!r} to compare with is one of several: {', '.join(repr(row.label) for row in found)}. "
             f"Write one of them out."
         )
-    return found[0] if found else None
+    return found
+
+
+def moved_axes(rows: Sequence[Row]) -> list[str]:
+    """The axes of a grid along which these rows differ."""
+    names = dict.fromkeys(axis for row in rows for axis in row.axes)
+    return [axis for axis in names if any(row.axes.get(axis) != rows[0].axes.get(axis) for row in rows)]
+
+
+def rival_of(row: Row, found: Sequence[Row]) -> Row | None:
+    """The one of these rows that is at the same axis values as a row; None where there is none."""
+    axes = moved_axes(found)
+    return next((other for other in found if all(_same(row, other, axis) for axis in axes)), None)
+
+
+def _same(row: Row, other: Row, axis: str) -> bool:
+    return axis in row.axes and row.axes[axis] == other.axes.get(axis)
 
 
 def first_dense(rows: Sequence[Row]) -> Row | None:
@@ -44,24 +64,30 @@ def differences(rows: Sequence[Row], against: str) -> list[Table]:
 
 
 def difference_table(rows: Sequence[Row], against: str | None = None) -> Table | None:
-    """Rows that may be compared against one of them, by name or the first dense one; None where it is not there."""
-    other = first_dense(rows) if against is None else chosen_row(rows, against)
-    return None if other is None or len(rows) == 1 else _table(rows, other)
+    """Rows that may be compared against one of them, by name or the first dense one; None where it is not there.
+
+    A row that is several, along its axes, is compared with at the axis values of each row.
+    """
+    dense = first_dense(rows) if against is None else None
+    found = [dense] if dense is not None else [] if against is None else rivals(rows, against)
+    return _table(rows, found, against or found[0].label) if found and len(rows) > len(found) else None
 
 
 def check_row(rows: Sequence[Row], against: str) -> None:
     """Refuse a name that no row has."""
-    if all(chosen_row(members, against) is None for members in tables_of(rows)):
-        raise unknown_name("row to compare with", against, [row.label for row in rows])
+    found = [rivals(members, against) for members in tables_of(rows)]
+    if not any(found):
+        names = {name for row in rows for name in (row.label, row.label.partition(", ")[0])}
+        raise unknown_name("row to compare with", against, names)
 
 
 def difference_numbers(rows: Sequence[Row], against: str) -> Iterator[list[Number]]:
     """For programs: a head, then for each row the mean difference, the ends of its interval and the seeds."""
     check_row(rows, against)
     yield ["against", *(f"{key}_minus_row{end}" for key in LEARNING for end in ("", "_low", "_high", "_seeds"))]
-    rivals = {id(row): chosen_row(members, against) for members in tables_of(rows) for row in members}
+    others = {id(row): rival_of(row, rivals(members, against)) for members in tables_of(rows) for row in members}
     for row in rows:
-        other = rivals[id(row)]
+        other = others[id(row)]
         values: list[Number] = []
         for key in LEARNING:
             found = None if other is None or other is row else difference(row, other, METRICS[key])
@@ -69,19 +95,23 @@ def difference_numbers(rows: Sequence[Row], against: str) -> Iterator[list[Numbe
         yield [None if other is None else other.label, *values]
 
 
-def _table(rows: Sequence[Row], other: Row) -> Table:
-    shown = columns(records_of(rows), LEARNING)
-    body, counts = [], set()
+def _table(rows: Sequence[Row], found: Sequence[Row], name: str) -> Table:
+    axes, shown = moved_axes(found), columns(records_of(rows), LEARNING)
+    place = f"{name} at the same {' and '.join(axes)}" if axes else found[0].label
+    body, counts, alone = [], set(), []
     for row in rows:
-        if row is not other:
-            found = [difference(row, other, column.metric) for column in shown]
-            pairs = {each.pairs for each in found if each is not None}
+        other = rival_of(row, found)
+        if other is None:
+            alone.append(row.label)
+        elif other is not row:
+            gaps = [difference(row, other, column.metric) for column in shown]
+            pairs = {each.pairs for each in gaps if each is not None}
             counts |= pairs
             seeds = Entry(" or ".join(map(str, sorted(pairs))) or "0")
-            body.append((Entry(row.label), seeds, *map(_entry, found)))
-    title = f"{title_of(rows)}: difference from {other.label}"
+            body.append((Entry(row.label), seeds, *map(_entry, gaps)))
     head = ("row", "common seeds", *(column.heading for column in shown))
-    return Table(title, head, tuple(body), _caption(counts, other))
+    title = f"{title_of(rows)}: difference from {place}"
+    return Table(title, head, tuple(body), _caption(counts, place, alone))
 
 
 def _entry(found: Difference | None) -> Entry:
@@ -94,13 +124,15 @@ def _entry(found: Difference | None) -> Entry:
     return Entry(f"{sign}{mean}{mark}" + ("" if found.half is None else f" ±{PERCENT(found.half)}"), found.supported)
 
 
-def _caption(counts: set[int], other: Row) -> str:
+def _caption(counts: set[int], place: str, alone: Sequence[str]) -> str:
     told = [
-        f"Row less {other.label}, same seeds: mean ± half of the {LEVEL:.0%} interval (Student's t).",
+        f"Row less {place}, same seeds: mean ± half of the {LEVEL:.0%} interval (Student's t).",
         f"{MARK} and bold: the interval excludes 0; nothing is said of the others.",
     ]
     if 1 in counts:
         told.append("With one common seed there is no interval.")
     if counts and min(counts) < ENOUGH:
         told.append(f"Fewer than {ENOUGH} common seeds: too few to say that a claim holds.")
+    if alone:
+        told.append(f"Left out, as there is no {place}: {', '.join(alone)}.")
     return " ".join(told)

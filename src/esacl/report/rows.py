@@ -1,7 +1,7 @@
 """Rows: the runs of one configuration over its seeds, and which rows may be compared."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
@@ -29,6 +29,7 @@ class Row:
     stream: str
     split: str
     stopped: int = 0  # runs that ended after their first task, at chance
+    axes: Mapping[str, Any] = field(default_factory=dict)  # where on the axes of a grid it is
 
     @property
     def seeds(self) -> str:

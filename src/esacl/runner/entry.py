@@ -28,7 +28,7 @@ from esacl.streams.images import Progress
 @contextmanager
 def start(
     config: Config,
-    out: Path,
+    out: Path | RunDirectory,
     stream: Stream | None = None,
     overwrite: bool = False,
     reading: Progress | None = None,
@@ -38,12 +38,14 @@ def start(
 ) -> Iterator[Run]:
     """A new run in the directory `out`; a stream, a network and a method may be given instead of their names.
 
+    Who holds the lock of the directory already gives it as a `RunDirectory`.
+
     `code` are names of code that may be started although settings from a file name it.
     """
     began = perf_counter()
     if not isinstance(config, Config):
         raise ConfigError(f"a run takes a Config, but {config!r} was given. Write esacl.Config.of(method=..., ...).")
-    directory = RunDirectory(out)
+    directory = out if isinstance(out, RunDirectory) else RunDirectory(out)
     directory.check_free(overwrite)
     _check_consent(config, backbone, stream, {*code, *([method] if isinstance(method, str) else [])})
     config = _with_backbone(config, backbone)
@@ -68,7 +70,7 @@ def start(
 
 @contextmanager
 def reopen(
-    out: Path,
+    out: Path | RunDirectory,
     stream: Stream | None = None,
     reading: Progress | None = None,
     backbone: Given | None = None,
@@ -82,7 +84,7 @@ def reopen(
     if one is given.
     """
     began = perf_counter()
-    directory = RunDirectory(out)
+    directory = out if isinstance(out, RunDirectory) else RunDirectory(out)
     stream, config, own, chosen = _prepare_again(directory, stream, reading, backbone, processes, method, code)
     with directory.locked(), machine(config.machine) as device:
         reset_peak_memory(device)

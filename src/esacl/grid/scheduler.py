@@ -1,22 +1,23 @@
-"""The client's side of a grid: hand out runs, keep what workers send, and hand out again what a dead worker had.
+"""A grid on a cluster without a shared disk, the client: hand out runs, keep what workers send, replace dead ones.
 
 A task of the cluster carries no state. Whoever starts one, also dask by itself after a worker died, asks the client
 for the newest checkpoint first; so nothing is repeated that has arrived, and a run that is finished is not begun again.
 """
 
-import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from time import sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from esacl.artifacts import RunDirectory
 from esacl.errors import Diverged, EsaclError, RunError
-from esacl.files import write_atomic
-from esacl.grid.news import Failed, Finished, News, Noted, Progressed, Stopped
-from esacl.grid.parcel import to_continue, unpack
-from esacl.grid.plan import Cell
-from esacl.grid.work import MAILBOX, train
+from esacl.grid.events import GridEvent, RunFailed, RunFinished, RunNote, RunProgress, RunStopped, ended
+from esacl.grid.plan import ENDED, Cell
+from esacl.grid.run_files import to_continue, unpack
+from esacl.grid.scheduler_worker import MAILBOX, train
+from esacl.grid.train import why
 from esacl.version import __version__
 
 if TYPE_CHECKING:
@@ -31,16 +32,18 @@ POLL = (0.05, 1.0)
 
 @dataclass(slots=True)
 class _Open:
-    """A run that is not finished: its task, who works on it, and how often that was in vain."""
+    """A run that has not ended: its task, who works on it, how often that was in vain, and the lock while it is on."""
 
     cell: Cell
+    directory: RunDirectory
     future: "Future"
     token: str = ""
     fruitless: int = 0
+    held: ExitStack = field(default_factory=ExitStack)
 
 
-class Drive:
-    """Brings runs to their end on a cluster. Iterate over `news()`."""
+class ClusterGrid:
+    """Brings runs to their end on a cluster. Iterate over `events()`."""
 
     def __init__(self, client: "Client", cells: Sequence[Cell]) -> None:
         self._client = client
@@ -48,14 +51,14 @@ class Drive:
         self._cells = cells
         self._open: dict[int, _Open] = {}
 
-    def news(self) -> Iterator[News]:
+    def events(self) -> Generator[GridEvent, None, None]:
         """Hand out every run and tell what becomes of it; ends when none is left."""
         from distributed import Queue
 
         mail = Queue(f"{self._grid}-mail", client=self._client, maxsize=MAILBOX)
         try:
             for number, cell in enumerate(self._cells):
-                self._open[number] = _Open(cell, self._submit(number))
+                self._open[number] = _Open(cell, cell.directory, self._submit(number))
             pause = POLL[0]
             while self._open:
                 messages = self._receive(mail)
@@ -68,6 +71,8 @@ class Drive:
                     sleep(pause)
                     pause = min(2 * pause, POLL[1])
         finally:
+            for run in self._open.values():
+                run.held.close()
             if self._client.status == "running":
                 self._client.cancel([run.future for run in self._open.values()])
                 mail.close()
@@ -89,7 +94,7 @@ class Drive:
             )
         return messages
 
-    def _take(self, message: dict[str, Any]) -> Iterator[News]:
+    def _take(self, message: dict[str, Any]) -> Iterator[GridEvent]:
         """Answer a question, or keep what was sent; words of a start that was given up are not heard."""
         run = self._open.get(message["run"])
         if message["kind"] == "ask":
@@ -100,14 +105,17 @@ class Drive:
             except EsaclError as error:
                 yield self._fail(run, str(error))
 
-    def _answer(self, run: _Open | None, message: dict[str, Any]) -> Iterator[News]:
+    def _answer(self, run: _Open | None, message: dict[str, Any]) -> Iterator[GridEvent]:
         """Tell a worker what to do: the run and the newest that is there of it, or nothing."""
         job: dict[str, Any] | None = None
         if run is not None:
             try:
                 job = self._job(run, message)
-                if run.token:
-                    yield Noted(run.cell, f"its worker died; {message['worker']} goes on with what had arrived.")
+                if job is None:
+                    self._close(run)
+                    yield ended(run.cell)
+                elif run.token:
+                    yield RunNote(run.cell, f"its worker died; {message['worker']} goes on with what had arrived.")
                 run.token, run.fruitless = message["token"], run.fruitless + 1
             except EsaclError as error:
                 yield self._fail(run, str(error))
@@ -117,7 +125,7 @@ class Drive:
         answers.put(job)
         answers.close()
 
-    def _job(self, run: _Open, message: dict[str, Any]) -> dict[str, Any]:
+    def _job(self, run: _Open, message: dict[str, Any]) -> dict[str, Any] | None:
         if message["version"] != __version__:
             raise RunError(
                 f"worker {message['worker']} has esacl {message['version']}, but this is {__version__}. Install the "
@@ -129,35 +137,36 @@ class Drive:
                 f"(often there is too little memory), then repeat the command."
             )
         cell = run.cell
-        cell.claim()
+        if not run.token:
+            run.held.enter_context(run.directory.locked())
+        if cell.claim(run.directory) in ENDED:  # by another command
+            return None
         return {
             "name": cell.path.name,
             "settings": cell.config().to_mapping(),
             "code": list(cell.point.code),
             "stop_at_chance": cell.point.stop_at_chance,
-            "files": to_continue(cell.directory),
+            "files": to_continue(run.directory),
         }
 
-    def _keep(self, run: _Open, message: dict[str, Any]) -> Iterator[News]:
+    def _keep(self, run: _Open, message: dict[str, Any]) -> Iterator[GridEvent]:
         """Write what a worker sent; a run is finished when all of it is here."""
         cell = run.cell
         if message["files"]:
-            directory = cell.directory
-            with directory.locked():
-                unpack(message["files"], directory)
+            unpack(message["files"], run.directory)
             run.fruitless = 0
         if message["kind"] == "done":
-            del self._open[message["run"]]
-            yield Finished(cell)
+            self._close(run)
+            yield RunFinished(cell)
         elif message["kind"] == "stopped":
-            del self._open[message["run"]]
+            self._close(run)
             cell.stop(message["reason"])
-            yield Stopped(cell, message["reason"])
+            yield RunStopped(cell, message["reason"])
         else:
-            yield from (Noted(cell, text) for text in message["notes"])
-            yield Progressed(cell, message["share"], message["words"])
+            yield from (RunNote(cell, text) for text in message["notes"])
+            yield RunProgress(cell, message["share"], message["words"])
 
-    def _look(self, silent: bool) -> Iterator[News]:
+    def _look(self, silent: bool) -> Iterator[GridEvent]:
         """Deal with tasks that ended without a finished run; while messages wait, an end may be among them."""
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
@@ -167,7 +176,8 @@ class Drive:
             status = run.future.status
             error = run.future.exception() if status == "error" else None
             if error is not None and not isinstance(error, out_of_reach):
-                yield self._fail(run, self._reason(run, error), isinstance(error, Diverged))
+                told = error.with_traceback(run.future.traceback())
+                yield self._fail(run, *why(told), diverged=isinstance(error, Diverged))
             elif status != "pending" and silent:
                 if run.fruitless >= ATTEMPTS:
                     yield self._fail(
@@ -176,17 +186,12 @@ class Drive:
                 else:
                     run.fruitless, run.future = run.fruitless + 1, self._submit(number)
 
-    def _reason(self, run: _Open, error: BaseException) -> str:
-        """Why a run failed, in one message; what only a developer can read goes into a file beside it."""
-        if isinstance(error, EsaclError):
-            return str(error)
-        log = run.cell.beside("log")
-        log.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(log, "".join(traceback.format_exception(error.with_traceback(run.future.traceback()))))
-        return f"{type(error).__name__}: {error} (all of it is in {log})"
-
-    def _fail(self, run: _Open, reason: str, diverged: bool = False) -> Failed:
-        self._open = {number: other for number, other in self._open.items() if other is not run}
+    def _fail(self, run: _Open, reason: str, trace: str = "", diverged: bool = False) -> RunFailed:
+        self._close(run)
         self._client.cancel([run.future])
-        run.cell.fail(reason)
-        return Failed(run.cell, reason, diverged)
+        return RunFailed(run.cell, run.cell.fail(reason, trace), diverged)
+
+    def _close(self, run: _Open) -> None:
+        """Let others have the run."""
+        self._open = {number: other for number, other in self._open.items() if other is not run}
+        run.held.close()

@@ -6,7 +6,7 @@ from esacl.grid.plan import Cell
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
+class RunProgress:
     """A run is this far."""
 
     cell: Cell
@@ -15,7 +15,7 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class RunNote:
     """Something that people should know about how a run goes on."""
 
     cell: Cell
@@ -23,14 +23,14 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunFinished:
     """A run is whole, here."""
 
     cell: Cell
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class RunFailed:
     """A run cannot be finished; the others go on."""
 
     cell: Cell
@@ -39,11 +39,19 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class RunStopped:
     """A run has learnt nothing from its first task and is not trained any further."""
 
     cell: Cell
     reason: str
 
 
-News = Progressed | Noted | Finished | Failed | Stopped
+GridEvent = RunProgress | RunNote | RunFinished | RunFailed | RunStopped
+ENDS = RunFinished | RunFailed | RunStopped
+"""Events after which a run is not heard of again."""
+
+
+def ended(cell: Cell) -> RunFinished | RunStopped:
+    """The end of a run that is not trained any further."""
+    reason = cell.stopped()
+    return RunFinished(cell) if reason is None else RunStopped(cell, reason)

@@ -1,4 +1,4 @@
-"""Signals that mean: stop in good order."""
+"""Signals that mean: stop. They are for the command; the processes that it started ignore them, and it ends those."""
 
 import signal
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from threading import current_thread, main_thread
 from typing import Any
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -25,7 +27,7 @@ def terminable() -> Iterator[None]:
 def held_back() -> Iterator[None]:
     """Keep an interrupt to the end: what is half built cannot be closed in good order, and may swallow it.
 
-    Processes that are started meanwhile never hear of one: who started them closes them.
+    Processes that are started meanwhile have it blocked: who started them closes them.
     """
     if current_thread() is not main_thread():
         yield
@@ -35,23 +37,22 @@ def held_back() -> Iterator[None]:
     def keep(number: int, frame: Any) -> None:
         heard.append(number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, keep) for number in numbers]
+    before = [signal.signal(number, keep) for number in STOPS]
     try:
-        with _children_deaf():
+        with _blocked():
             yield
     except Exception:
         if not heard:  # what an interrupt has broken is no error of its own
             raise
     finally:
-        for number, handler in zip(numbers, before):
+        for number, handler in zip(STOPS, before):
             signal.signal(number, handler)
     if heard:
         raise KeyboardInterrupt
 
 
 @contextmanager
-def _children_deaf() -> Iterator[None]:
+def _blocked() -> Iterator[None]:
     """Block the interrupt, as processes inherit that; here it is answered at the end."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -1,8 +1,6 @@
-"""What a worker does: train one run in a folder of its own, and send what there is to the client as it goes."""
+"""What a worker of a cluster does: train one run in a folder of its own, and send to the client what is saved."""
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,14 +10,10 @@ from typing import Any
 from uuid import uuid4
 
 from esacl.artifacts import RunDirectory
-from esacl.code import is_own
 from esacl.config import Config
-from esacl.grid.parcel import Parcel, so_far, unpack, whole
-from esacl.machine import resolve_machine
-from esacl.metrics.seeds import at_chance
-from esacl.runner import Run, reopen, start
-from esacl.streams import absolute
-from esacl.training.events import EpochDone, TaskDone
+from esacl.grid.run_files import so_far, unpack, whole
+from esacl.grid.train import open_run, steps
+from esacl.training.events import TaskDone
 from esacl.version import __version__
 
 MAILBOX = 8
@@ -103,78 +97,22 @@ def train(grid: str, run: int) -> None:
 
 def _complete(path: Path, job: dict[str, Any], post: Post) -> None:
     """Train the run in its directory and send it."""
-    with _opened(path, Config.from_mapping(job["settings"]), job["files"], job["code"]) as run:
-        pace = Pace()
-        _tell(post, run, "continued" if job["files"] else "started", None)
-        reason = chance_words(run) if job["stop_at_chance"] else ""  # there already, if a worker died on telling it
-        for event in () if reason else _watched(run, post):
-            due = pace.due(isinstance(event, TaskDone))
-            began = perf_counter()
-            _tell(post, run, _words(event, run), so_far(run.directory) if due else None)
-            if due:
-                pace.sent(perf_counter() - began)
-            if job["stop_at_chance"] and isinstance(event, TaskDone) and (reason := chance_words(run)):
-                break
-        if reason:
-            post.send("stopped", files=None, reason=reason)
-        else:
-            run.finish()
-            post.send("done", files=whole(run.directory))
-
-
-def chance_words(run: Run) -> str:
-    """That the run knows no more of its first task than who guesses; nothing where it does, or where it has ended."""
-    trainer = run.trainer
-    if not trainer.rows or trainer.finished:
-        return ""
-    first, accuracy = run.stream.tasks[0], trainer.rows[0].task_il[0]
-    classes, examples = len(first.classes), len(first.split(run.config.train.split))
-    if not at_chance(accuracy, classes, examples):
-        return ""
-    return (
-        f"at chance after its first task: Task-IL {accuracy:.1%} of {examples} images, where guessing among {classes} "
-        f"classes has {1 / classes:.1%}."
-    )
-
-
-def _watched(run: Run, post: Post) -> Iterator[EpochDone | TaskDone]:
-    """The events that were saved; training stops within a step when nobody waits for it."""
-    for event in run.events():
-        post.check_wanted()
-        if isinstance(event, EpochDone | TaskDone):
-            yield event
-
-
-def _opened(path: Path, wish: Config, files: Parcel, code: Collection[str]) -> AbstractContextManager[Run]:
-    """A new run, or one that goes on here: with the data and on the device of this machine."""
-    if not files:
-        return start(wish, path, backbone=_own(wish), code=code)
     path.mkdir()
     directory = RunDirectory(path)
-    unpack(files, directory)
-    recorded = directory.config()
-    machine = resolve_machine(replace(recorded.machine, device=wish.machine.device))
-    stream = absolute(replace(recorded.stream, data_dir=wish.stream.data_dir))
-    directory.record(replace(recorded, machine=machine, stream=stream))
-    return reopen(path, backbone=_own(recorded), code=code)
-
-
-def _own(config: Config) -> str | None:
-    """The code of its network, which was allowed when the grid was laid out; None where that is one of the library."""
-    return config.net.backbone if is_own(config.net.backbone) else None
-
-
-def _tell(post: Post, run: Run, words: str, files: Parcel | None) -> None:
-    """How far the run is, with what was saved where that is sent too."""
-    done, total = run.trainer.samples, run.trainer.planned_samples()
-    notes, run.notes = run.notes, []
-    post.send("progress", share=min(1.0, done / max(1, total)), words=words, notes=notes, files=files)
-
-
-def _words(event: EpochDone | TaskDone, run: Run) -> str:
-    stages = len(run.stream.stages)
-    epoch = f", epoch {event.epoch + 1}/{event.epochs}" if isinstance(event, EpochDone) else " done"
-    return f"task {event.task + 1}/{stages}{epoch}"
+    unpack(job["files"], directory)
+    with open_run(directory, Config.from_mapping(job["settings"]), job["code"]) as run:
+        pace = Pace()
+        for step in steps(run, job["stop_at_chance"], post.check_wanted):
+            if step.stopped:
+                post.send("stopped", files=None, reason=step.stopped)
+                return
+            due = step.saved is not None and pace.due(isinstance(step.saved, TaskDone))
+            began = perf_counter()
+            files = so_far(directory) if due else None
+            post.send("progress", share=step.share, words=step.words, notes=step.notes, files=files)
+            if due:
+                pace.sent(perf_counter() - began)
+        post.send("done", files=whole(directory))
 
 
 class Pace:

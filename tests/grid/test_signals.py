@@ -8,7 +8,7 @@ from multiprocessing import resource_tracker
 
 import pytest
 
-from esacl.cli.interrupts import held_back, terminable
+from esacl.grid.signals import held_back, terminable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
