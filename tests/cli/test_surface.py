@@ -62,8 +62,8 @@ SURFACE = {
         "RECIPE",
     ],
     "tune": [
-        "--code",
         "--all",
+        "--code",
         "--dry-run",
         "--insecure",
         "--jobs",

@@ -111,7 +111,7 @@ def test_a_worker_does_not_wait_for_the_answer_of_a_client_that_is_gone(cluster,
     from distributed import Queue
 
     monkeypatch.setattr("esacl.grid.scheduler_worker.LOOK", 0.1)
-    with connect(1, cluster) as client:
+    with connect(cluster) as client:
         asking = client.submit(train, "esacl-silent", 0, pure=False)
         assert Queue("esacl-silent-mail", client=client).get(timeout=30)["kind"] == "ask"
         asking.cancel()

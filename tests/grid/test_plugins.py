@@ -50,5 +50,5 @@ def test_a_tuning_starts_code_only_where_it_is_named_again(recipe, tmp_path, mon
 
 
 def test_the_command_to_repeat_names_each_code_with_a_flag_of_its_own():
-    again = command_again("grid", Path("r.toml"), {"--seeds": [0, 1], "--code": ["a:B", "c:D"]})
+    again = command_again("grid", Path("r.toml"), [0, 1], ["a:B", "c:D"])
     assert again == "esacl grid r.toml --seeds 0 1 --code a:B --code c:D"

@@ -67,7 +67,7 @@ def test_every_point_of_the_axes_is_a_row_that_is_tuned_for_itself(path):
         ('method = "er"', 'method = "er"\naxes = { lr = [1] }', "row 'er' has 'lr' in axes and in tune"),
         ("lr = [0.01, 0.03, 0.1, 0.3]", "limit_per_class = [4, 5, 6, 8]", "row 'er' tunes 'limit_per_class', but"),
         ("lr = [0.01, 0.03, 0.1, 0.3]", "split = ['test', 'validation']", "Write axes = { split = [...] } instead"),
-        ("0.1, 0.3]", "0.1, -1]", "row 'er, lr -1': update.lr = -1 is not allowed"),
+        ("0.1, 0.3]", "0.1, -1]", "row 'er, lr -1': lr = -1 is not allowed"),
         (TUNING, "methods = ['er']\nseeds = [0, 1]", "there is nothing to choose from: every row has one trial"),
     ],
 )
