@@ -125,5 +125,5 @@ def test_a_run_opens_its_blurred_stream_again_when_it_resumes(tmp_path):
 
 def test_columns_of_a_gpm_with_separate_heads_must_not_be_shared(rotated, tmp_path):
     asked = settings("gpm").with_options(constraint={"head": "separate"})
-    with pytest.raises(ConfigError, match=r"Use constraint.head = 'projected'"):
+    with pytest.raises(ConfigError, match=r"Use with_options\(constraint=\{'head': 'projected'\}\)"):
         esacl.run(replace(asked, seed=1), tmp_path / "run", stream=rotated)

@@ -183,7 +183,7 @@ def test_its_steps_are_those_of_an_independent_implementation(momentum: float, r
 
 def test_a_direction_is_re_used_only_for_the_same_loss_on_the_same_rows() -> None:
     assert resolve(Config("esacl"), STREAM).options["gradient"]["ascent"] == "total"
-    with pytest.raises(ConfigError, match=r"gradient\.ascent must be 'total', but 'fit' was given\. Leave"):
+    with pytest.raises(ConfigError, match=r"of the total loss, but gradient\.ascent = 'fit' was given\. Leave"):
         resolve(Config("esacl", options={"gradient": {"every": 3, "ascent": "fit"}}), STREAM)
     with pytest.raises(ConfigError, match=r"but gradient\.replay = 0\.5\. Leave gradient\.replay out"):
         resolve(Config("esacl", options={"gradient": {"every": 3, "replay": 0.5}}), STREAM)

@@ -42,7 +42,7 @@ def test_validation_zero_holds_nothing_out() -> None:
 def test_one_example_a_class_is_enough_where_none_is_held_out() -> None:
     found = members(split(numbered([5, 5]), StreamConfig(limit_per_class=1, validation=0), 0))
     assert [len(found["train", f"class {k}"]) for k in range(2)] == [1, 1]
-    with pytest.raises(ConfigError, match=r"at least 2, or stream\.validation = 0"):
+    with pytest.raises(ConfigError, match=r"at least 2\. Or use stream\.validation = 0"):
         split(numbered([5, 5]), StreamConfig(limit_per_class=1), 0)
 
 
@@ -105,7 +105,7 @@ def test_a_run_without_validation_trains_and_resumes_to_the_same(tmp_path: Path)
     [
         (
             {"split": "validation"},
-            r"--split validation .* stream\.validation = 0 .*stream\.validation = 0\.1.*--split test",
+            r"train\.split = 'validation' .* stream\.validation = 0 .*stream\.validation = 0\.1.*train\.split = 'test'",
         ),
         ({"method": "nispa"}, r"nispa watches validation accuracy.* stream\.validation = 0 .*another method"),
     ],

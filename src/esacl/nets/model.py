@@ -109,7 +109,7 @@ def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | N
             "{given} needs images of at least {least}×{least} pixels, but the stream's examples are {size}.",
             "net.backbone",
             chosen,
-            remedy="Use {net.backbone:mlp} or {net.backbone:cnn}.",
+            remedy="Use {net.backbone:mlp}, which takes images of any size.",
             least=entry.smallest,
             size=size,
         )
