@@ -53,7 +53,7 @@ def test_the_smallest_image_a_backbone_admits_works_and_a_smaller_one_is_refused
     assert resolve_backbone(backbone, None, (1, size, size)) == (backbone, BACKBONES[backbone].width)
     assert network(backbone, 4, (1, size, size))(torch.zeros(2, 1, size, size)).logits.shape == (2, 6)
     if size > 1:
-        with pytest.raises(ConfigError, match=rf"net\.backbone = '{backbone}' needs images of at least {size}×{size} pixels"):
+        with pytest.raises(ConfigError, match=rf"'{backbone}' needs images of at least {size}×{size} pixels"):
             resolve_backbone(backbone, None, (1, size, size - 1))
 
 

@@ -185,7 +185,7 @@ def test_a_direction_is_re_used_only_for_the_same_loss_on_the_same_rows() -> Non
     assert resolve(Config("esacl"), STREAM).options["gradient"]["ascent"] == "total"
     with pytest.raises(ConfigError, match=r"of the total loss, but gradient\.ascent = 'fit' was given\. Leave"):
         resolve(Config("esacl", options={"gradient": {"every": 3, "ascent": "fit"}}), STREAM)
-    with pytest.raises(ConfigError, match=r"but gradient\.replay = 0\.5\. Leave gradient\.replay out"):
+    with pytest.raises(ConfigError, match=r"but gradient\.replay = 0\.5 was given\. Leave gradient\.replay out"):
         resolve(Config("esacl", options={"gradient": {"every": 3, "replay": 0.5}}), STREAM)
     apart = {"gradient": {"every": 2, "rho": 0.1}, "selection": {"keep": 0.5, "support": False}}
     with pytest.raises(ConfigError, match=r"selection\.support and selection\.redundant differ\. Set both alike"):
