@@ -9,14 +9,13 @@ import torch
 from rich.progress import track
 
 from esacl.allocator import keep_freed_memory
+from esacl.assembly import assemble
 from esacl.config import Config
-from esacl.methods import build_parts, resolve
-from esacl.nets import Network, build_model
+from esacl.methods import resolve
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import StepDone
 from esacl.training.trainer import Trainer
-from esacl.types import Context
 
 MEAN, STD, PADDING = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26), 4
 
@@ -40,14 +39,7 @@ def trainer_of(stream: Stream, method: str, epochs: int, settings: Mapping[str, 
     keep_freed_memory()  # as every run does
     plain = {"method": method, "net": {"backbone": "resnet10"}, "train": {"epochs": epochs}}
     config = resolve(Config.from_mapping({**plain, **settings}), stream)
-    device = torch.device("cpu")
-    classes, width = len(stream.class_names), config.net.width
-    assert width is not None
-    context = Context(
-        classes, len(stream.tasks), config.train.batch_size, epochs, 0, config.train.logit_mask, device, stream.inputs
-    )
-    net = Network(build_model(config.net.backbone, width, stream.shape, classes, seed=0), stream.shape, device)
-    return Trainer(net, build_parts(config, context), stream, config.train, seed=0)
+    return assemble(config, stream, torch.device("cpu"))
 
 
 def steps_of(trainer: Trainer, stage: int) -> Iterator[None]:

@@ -58,7 +58,7 @@ def test_joint_training_lets_each_example_compete_within_its_own_task() -> None:
 def test_methods_train_on_the_columns_of_their_authors_code() -> None:
     found = {name: row.columns(row.default_options()) for name, row in METHODS.items()}
     assert {name for name, rule in found.items() if rule == "task"} == {
-        *("lwf", "gpm", "la-maml", "packnet", "wsn", "nispa")
+        *("lwf", "gpm", "la-maml", "packnet", "wsn", "nispa", "grow")
     }
     assert {name for name, rule in found.items() if rule == "seen"} == {"icarl"}
 

@@ -250,7 +250,32 @@ def capacity() -> Picture:
     return picture
 
 
-PICTURES = (stream, answers, forgetting, polytope, weights, costs, capacity)
+def tree() -> Picture:
+    """A trunk, and a branch of channels for each task, while the third is learnt."""
+    picture = Picture("tree", "A growing network in its third task: a trunk, three branches, a head", 720, 250)
+    picture.rect(14, 95, 70, 60, "box")
+    picture.text(49, 129, "image")
+    for stage, name in enumerate(("stage 1", "stage 2")):
+        picture.line((84 + 115 * stage, 125), (104 + 115 * stage, 125), arrow=True)
+        picture.rect(108 + 115 * stage, 60, 91, 130, "t0")
+        picture.text(153.5 + 115 * stage, 130, name, "on")
+    picture.text(211, 210, "trunk: learnt in task 1,", "quiet", 12)
+    picture.text(211, 226, "then only read", "quiet", 12)
+    for task, note in enumerate(("done", "done", "learns", "to come", "to come")):
+        top, begun = 12 + 47 * task, task < 3
+        picture.line((314, 125), (352, top + 18), arrow=begun, dashed=not begun)
+        for stage in range(2):
+            picture.rect(356 + 110 * stage, top, 85, 36, f"t{task}" if begun else "free")
+            picture.text(398.5 + 110 * stage, top + 23, f"stage {stage + 3}", "on" if begun else "quiet")
+        picture.line((441, top + 18), (462, top + 18), arrow=begun, dashed=not begun)
+        picture.line((551, top + 18), (584, top + 18), arrow=begun, dashed=not begun)
+        picture.rect(588, top, 40, 36, f"t{task}" if begun else "free")
+        picture.text(608, top + 23, f"{2 * task}, {2 * task + 1}", "on" if begun else "quiet", 12)
+        picture.text(638, top + 23, note, "bold" if note == "learns" else "quiet", 12, "start")
+    return picture
+
+
+PICTURES = (stream, answers, forgetting, polytope, weights, costs, capacity, tree)
 
 
 def drawn() -> dict[Path, str]:

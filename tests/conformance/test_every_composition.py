@@ -54,7 +54,8 @@ def test_cost_is_charged_and_sparse_is_never_above_executed(method):
     done = trained(method)
     meter = done.net.meter
     assert 0 < meter.sparse_macs["train"] <= meter.executed_macs["train"]
-    assert 0 < done.paper_macs <= meter.executed_macs["train"]
+    if not done.parts.sparsity.runs_parts:  # the paper's formula knows only the whole network, with gradients
+        assert 0 < done.paper_macs <= meter.executed_macs["train"]
     masks = method.startswith(("toymask", "toyall", "sparcl", "nispa", "packnet", "wsn"))
     saved = {account: meter.sparse_macs[account] < meter.executed_macs[account] for account in ("train", "evaluate")}
     parts, prunes = done.parts, done.parts.sparsity.prunes
@@ -99,14 +100,16 @@ def test_what_is_saved_is_what_was_evaluated(method):
     """The effective weights and the folded head, in a plain network without any part, answer as the readout does."""
     done = trained(method)
     plain = build(method).net
-    plain.view = None
+    plain.view = plain.route = None
     readout = done.parts.readout
     plain.model.load_state_dict(readout.folded(done.net.effective_state()))
     x = done.stream.inputs.plain(torch.cat([task.test.x for task in done.stream.tasks]))
     with done.net.inference(), plain.inference():
         evaluated, answered = readout.logits(done.net, x, None), plain(x).logits
     assert torch.equal(evaluated.argmax(1), answered.argmax(1))
-    if type(readout).folded is Readout.folded:
+    if done.parts.sparsity.runs_parts:  # sums of fewer terms are rounded elsewhere
+        torch.testing.assert_close(evaluated, answered)
+    elif type(readout).folded is Readout.folded:
         assert torch.equal(evaluated, answered), "the head is the network's own"
     shares = done.parts.sparsity.density(done.net)
     saved = done.net.effective_state()

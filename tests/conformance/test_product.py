@@ -17,6 +17,10 @@ REFUSED = {
     "wsn-icarl": "fitted with the weights of the last task",
     "wsn-la-maml": "AdamUpdate and LearnedRates both claim the update slot",
     "esacl-la-maml": "SharpnessAware and Lookahead both claim the gradient slot",
+    "grow-ewc": "Ewc keeps the network near what it was",
+    "grow-lwf": "Lwf keeps the network near what it was",
+    "grow-gpm": "Gpm watches what the layers of the whole network read",
+    "grow-la-maml": "both claim the update slot",
 }
 BESIDE = [
     ("der++", {"gradient": "sharpness"}, {"gradient": {"rho": 0.05}}),
@@ -31,6 +35,9 @@ BESIDE = [
     ("er", {"gradient": "lookahead", "update": "learned-rates"}, {}),
     ("esacl-er", {"update": "sgd", "selection": "all"}, {}),
     ("icarl", {"readout": "head"}, {}),
+    ("grow", {"update": "frank-wolfe"}, {"update": SMALL}),
+    ("grow-er", {"gradient": "sharpness"}, {"gradient": {"rho": 0.05}}),
+    ("grow-der++", {"selection": "ranked"}, {"selection": {"keep": 0.5}}),
 ]
 
 

@@ -144,6 +144,8 @@ SMALL_STEPS = {  # a task has no more than 24 steps
     "sparsity": {"level": 0.5},
 }
 SETTINGS = {
+    "grow": {"update": {"lr": 0.02}},
+    "grow convolutional": {"update": {"lr": 0.02}, "net": NetConfig("cnn", 8)},
     **dict.fromkeys(("esacl", "esacl-er", "esacl-der++"), SMALL_STEPS),
     "esacl-der++ sharp": {**SMALL_STEPS, "gradient": {"rho": 0.1, "ascent": "total"}},
     "esacl-der++ every-other": {**SMALL_STEPS, "gradient": {"rho": 0.05, "every": 2}, "selection": {"keep": 0.5}},

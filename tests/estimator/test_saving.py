@@ -4,11 +4,13 @@ import os
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
 
 from esacl import ContinualClassifier
+from esacl.deploy.opening import open_model
 from esacl.errors import CheckpointError
 from esacl.methods import METHODS
 from esacl.training.checkpoint import pack, unpack
@@ -117,3 +119,21 @@ def test_damaged_and_foreign_files_are_refused_with_what_to_do(tmp_path):
     for name, match in expected.items():
         with pytest.raises(CheckpointError, match=match):
             ContinualClassifier.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("method", ["grow-er", "grow-icarl"])
+def test_a_network_that_outgrew_its_plan_goes_on_after_loading_to_the_same_bits(method, tmp_path):
+    model = small(method, buffer=40, expected_tasks=1)
+    for start in (0, 2, 4):
+        model.partial_fit(*features(range(start, start + 2)))
+    model.save(tmp_path / "model.esacl")
+    twin = ContinualClassifier.load(tmp_path / "model.esacl")
+    x, y = features(range(6, 8))
+    chances = model.partial_fit(x, y).predict_proba(x)
+    assert np.array_equal(twin.partial_fit(x, y).predict_proba(x), chances)
+    opened = open_model(tmp_path / "model.esacl")
+    assert opened.weights["head.weight"].shape == (6, 3 * 24)
+    with torch.no_grad():
+        answered = opened.answering()(torch.from_numpy(features(range(6))[0]).float())[0]
+    earlier = ContinualClassifier.load(tmp_path / "model.esacl").predict_proba(features(range(6))[0])
+    assert np.array_equal(answered.argmax(1).numpy(), earlier.argmax(1))

@@ -53,6 +53,10 @@ def allowance(budget: int, task: int, tasks: int, quota: str, ratio: float) -> i
     if quota == "literal" or task == tasks - 1:
         return budget
     left = Fraction(budget)
-    for _ in range(task + 1):
-        left -= Fraction(budget, tasks) if quota == "even" else left * Fraction(ratio)
+    rest = left * (1 - Fraction(ratio))  # for the tasks after the first, where that one has a share of its own
+    for number in range(task + 1):
+        if quota == "first":
+            left -= left * Fraction(ratio) if number == 0 else rest / (tasks - 1)
+        else:
+            left -= Fraction(budget, tasks) if quota == "even" else left * Fraction(ratio)
     return round(budget - left)

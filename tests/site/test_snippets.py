@@ -16,6 +16,7 @@ SESSIONS = {
     "howto/own-data.md": "3 tasks",
     "howto/resume.md": "True",
     "howto/add-a-method.md": "esacl-anchor: ",
+    "methods/grow.md": "grow-er",
 }
 """Pages that are run here, and what they must have printed."""
 

@@ -36,11 +36,20 @@ def test_a_geometric_task_takes_its_share_of_what_is_left(budget: int, tasks: in
         assert kept_after("geometric", budget, task, tasks, ratio) == pytest.approx(budget - left, abs=0.5 + 1e-6)
 
 
+@given(budgets, numbers, st.floats(0.01, 0.99))
+def test_the_first_quota_shares_what_the_first_task_leaves_evenly(budget: int, tasks: int, ratio: float) -> None:
+    for task in range(tasks - 1):
+        rest = budget * (1 - ratio) * task / (tasks - 1)
+        assert kept_after("first", budget, task, tasks, ratio) == pytest.approx(budget * ratio + rest, abs=0.5 + 1e-6)
+
+
 @given(budgets, numbers, st.integers(0, 100))
 def test_the_literal_quota_gives_everything_to_the_first_task(budget: int, tasks: int, task: int) -> None:
     assert kept_after("literal", budget, task, tasks) == budget
 
 
 def test_a_quota_that_nobody_knows_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"unknown quota 'evn'\. Did you mean 'even'\? Allowed: even, geometric, l"):
+    with pytest.raises(
+        ConfigError, match=r"unknown quota 'evn'\. Did you mean 'even'\? Allowed: even, first, geometric, l"
+    ):
         kept_after("evn", 1, 0, 1)

@@ -132,5 +132,8 @@ def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place:
     TEXT.print(told, markup=False, highlight=False, soft_wrap=True)
     expected = learner.expected_tasks
     if expected is not None and learner.n_tasks_ > expected:
-        note = f"note: {expected} tasks were expected, so a method that shares out its weights had none left for this."
+        note = (
+            f"note: {expected} tasks were expected, so a method that shares out its weights had none left for this "
+            f"(grow: the network was widened)."
+        )
         STATUS.print(note, markup=False, highlight=False, soft_wrap=True)

@@ -13,6 +13,7 @@ from esacl.errors import CheckpointError, ConfigError, RunError
 from esacl.nets import Model, OwnNet, check_backbone, outline
 from esacl.nets.partition import partition
 from esacl.nets.room import building
+from esacl.nets.widths import set_widths, widths_of
 from esacl.types import Params
 
 Label = str | int | float | bool
@@ -149,7 +150,11 @@ class Trained:
         """The network with the shapes of its weights, but none of this library's: a file may ask for any size."""
         if self.own is not None:
             return self.own.model(len(self.classes), 0)
-        return outline(self.backbone, self.width, self.shape, len(self.classes))
+        model = outline(self.backbone, self.width, self.shape, len(self.classes))
+        widths = widths_of(model, self.weights)
+        if widths is not None:
+            set_widths(model, widths)  # it may have grown
+        return model
 
 
 class Answering(nn.Module):

@@ -11,7 +11,7 @@ from esacl.objectives.lwf import Lwf
 from esacl.objectives.mtl import Mtl
 from esacl.objectives.probe import LinearProbe
 from esacl.objectives.readout import Readout
-from esacl.optim.adam import AdamUpdate
+from esacl.optim.adam import AdamUpdate, BranchAdam
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gpm import Gpm
 from esacl.optim.gradient import GradientRule
@@ -25,6 +25,7 @@ from esacl.selection.ranked import Ranked
 from esacl.selection.removal import LossRemoval, Removal
 from esacl.sparsity.base import Dense
 from esacl.sparsity.esacl import Esacl
+from esacl.sparsity.grow import Grow
 from esacl.sparsity.nispa import Nispa
 from esacl.sparsity.packnet import Packnet
 from esacl.sparsity.sparcl import Sparcl
@@ -51,6 +52,7 @@ PARTS: dict[str, dict[str, type[Part]]] = {
         "nispa": Nispa,
         "sparcl": Sparcl,
         "esacl": Esacl,
+        "grow": Grow,
     },
     "selection": {"all": KeepAll, "ranked": Ranked, "removal": Removal, "loss-removal": LossRemoval},
     "readout": {"head": Readout, "nearest-mean": NearestMean, "linear-probe": LinearProbe},
@@ -76,6 +78,10 @@ SPARCL = Method(
     {"selection": LossRemoval},
 )
 NISPA = Method("units that carry a task are fixed, others wired anew (Gurbuz 2022)", {"sparsity": Nispa})
+GROW = Method(
+    "a network that grows: a trunk from the first task, a branch of channels for each",
+    {"sparsity": Grow, "update": BranchAdam},
+)
 METHODS: dict[str, Method] = {
     "finetune": Method("cross-entropy on whatever arrives; the lower bound"),
     "mtl": Method("all tasks at once; the upper bound", {"objective": Mtl}),
@@ -107,5 +113,6 @@ METHODS: dict[str, Method] = {
     "esacl-er": combine("EsaCL on top of er", ESACL, ER),
     "esacl-der++": combine("EsaCL on top of der++", ESACL, DERPP),
     "esacl-co2l": combine("EsaCL on top of co2l", ESACL, CO2L),
+    "grow": GROW,
 }
 """The rows of the comparison. Any other sparsity before any other base is a method too (see `names.py`)."""

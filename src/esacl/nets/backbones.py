@@ -1,6 +1,7 @@
 """Backbones: images in, one feature vector per image out.
 
-The residual networks have the stem for small images (3×3, no pooling), so 32×32 and 64×64 both work.
+The residual networks have the stem for small images (3×3, no pooling), so 32×32 and 64×64 both work. Every backbone
+runs in stages: `forward(x, since, until)` runs those from `since` up to `until`, on what the stage before answered.
 """
 
 from collections.abc import Callable
@@ -25,13 +26,16 @@ class Mlp(nn.Module):
         self.second = nn.Linear(width, width)
         self.features = width
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of a batch."""
-        return relu(self.second(relu(self.first(x.flatten(1)))))
+    def forward(self, x: Tensor, since: int = 0, until: int = 2) -> Tensor:
+        """Features of a batch; each layer is a stage."""
+        x = x.flatten(1)
+        for layer in (self.first, self.second)[since:until]:
+            x = relu(layer(x))
+        return x
 
     def connections(self) -> list[Connection]:
         """Which group of units each layer reads and writes."""
-        return [Connection("first", IMAGE, "first"), Connection("second", "first", "second")]
+        return [Connection("first", IMAGE, "first"), Connection("second", "first", "second", stage=1)]
 
 
 class Cnn(nn.Module):
@@ -48,21 +52,22 @@ class Cnn(nn.Module):
                 height, across = height // 2, across // 2
             channels = out
         self.layers = nn.Sequential(*layers)
+        self.starts = [number for number, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]  # of the stages
         self.features = 4 * width
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of a batch."""
-        return self.layers(x).mean((2, 3))  # type: ignore[no-any-return]
+    def forward(self, x: Tensor, since: int = 0, until: int = 3) -> Tensor:
+        """Features of a batch; each convolution begins a stage."""
+        bounds = [*self.starts, len(self.layers)]
+        for layer in list(self.layers)[bounds[since] : bounds[until]]:
+            x = layer(x)
+        return x.mean((2, 3)) if until == len(self.starts) else x
 
     def connections(self) -> list[Connection]:
         """Which group of units each layer reads and writes."""
-        found: list[Connection] = []
-        reads = IMAGE
-        for number, layer in enumerate(self.layers):
-            if isinstance(layer, nn.Conv2d):
-                found.append(Connection(f"layers.{number}", reads, f"layers.{number}", f"layers.{number + 1}"))
-                reads = f"layers.{number}"
-        return found
+        names = [f"layers.{number}" for number in self.starts]
+        norms = [f"layers.{number + 1}" for number in self.starts]
+        groups = zip([IMAGE, *names], names, norms)
+        return [Connection(writes, reads, writes, norm, stage) for stage, (reads, writes, norm) in enumerate(groups)]
 
 
 class Block(nn.Module):
@@ -83,14 +88,14 @@ class Block(nn.Module):
         out = relu(self.norm1(self.conv1(x)), inplace=True)
         return relu(self.norm2(self.conv2(out)) + self.shortcut(x), inplace=True)
 
-    def connections(self, name: str, reads: str) -> list[Connection]:
+    def connections(self, name: str, reads: str, stage: int) -> list[Connection]:
         """Its layers as the block `name` that reads a group. An identity adds to the very units that it reads."""
         identity = isinstance(self.shortcut, nn.Identity)
         inner, writes = f"{name}.conv1", reads if identity else name
-        found = [Connection("conv1", reads, inner, "norm1")]
+        found = [Connection("conv1", reads, inner, "norm1", stage)]
         if not identity:
-            found.append(Connection("shortcut.0", reads, writes, "shortcut.1"))
-        return [one.inside(name) for one in (*found, Connection("conv2", inner, writes, "norm2"))]
+            found.append(Connection("shortcut.0", reads, writes, "shortcut.1", stage))
+        return [one.inside(name) for one in (*found, Connection("conv2", inner, writes, "norm2", stage))]
 
 
 class ResNet(nn.Module):
@@ -108,18 +113,24 @@ class ResNet(nn.Module):
                 layers.append(Block(inside, width << stage, stride))
                 inside = width << stage
         self.blocks = nn.Sequential(*layers)
+        self.stages = [stage for stage, count in enumerate(blocks) for _ in range(count)]  # of each block
         self.features = inside
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of a batch."""
-        return self.blocks(relu(self.norm(self.stem(x)), inplace=True)).mean((2, 3))  # type: ignore[no-any-return]
+    def forward(self, x: Tensor, since: int = 0, until: int = 4) -> Tensor:
+        """Features of a batch; the stem belongs to the first stage."""
+        if since == 0:
+            x = relu(self.norm(self.stem(x)), inplace=True)
+        for stage, block in zip(self.stages, self.blocks):
+            if since <= stage < until:
+                x = block(x)
+        return x.mean((2, 3)) if until > self.stages[-1] else x
 
     def connections(self) -> list[Connection]:
         """Which group of units each layer reads and writes."""
         found = [Connection("stem", IMAGE, "stem", "norm")]
-        for number, block in enumerate(self.blocks):
+        for number, (block, stage) in enumerate(zip(self.blocks, self.stages)):
             assert isinstance(block, Block)
-            found += block.connections(f"blocks.{number}", found[-1].writes)
+            found += block.connections(f"blocks.{number}", found[-1].writes, stage)
         return found
 
 

@@ -23,6 +23,7 @@ class Connection:
     reads: str
     writes: str
     norm: str | None = None  # BatchNorm of what it writes
+    stage: int = 0  # part of the backbone that it belongs to: `forward(x, since, until)` runs some of them
 
     @property
     def weight(self) -> str:
@@ -39,9 +40,10 @@ def connections(model: nn.Module) -> tuple[Connection, ...]:
     """All connections of a model, those of its backbone in the order of the layers, then the head."""
     if getattr(model, "own", False):
         raise ConfigError(
-            f"this method wires units anew, so it must know which layer reads which, and a module of your own "
+            f"this method must know which layer reads which units, and a module of your own "
             f"({type(model.backbone).__name__}) does not tell. Use a backbone of this library, such as 'cnn', or "
             f"another method, such as 'esacl-der++'."
         )
     listed: Sequence[Connection] = model.backbone.connections()  # type: ignore[operator, union-attr]
-    return (*(one.inside("backbone") for one in listed), Connection("head", listed[-1].writes, HEAD))
+    head = Connection("head", listed[-1].writes, HEAD, stage=listed[-1].stage)
+    return (*(one.inside("backbone") for one in listed), head)

@@ -17,15 +17,19 @@ class Meter:
     """Running totals of multiply-adds, in the account that is open ("train" unless said otherwise)."""
 
     def __init__(self, layers: Mapping[str, int]) -> None:
-        self.layers = dict(layers)
-        self.dense = sum(layers.values())  # MACs of one example
-        self.sparse = float(self.dense)  # the same with credit for zeros
-        self.graded = float(self.dense)  # the same of the weights' gradients
+        self.measure(layers)
         self.executed_macs: dict[str, int] = {}
         self.sparse_macs: dict[str, float] = {}
         self.largest_step = 0  # most examples whose activations were held for one backward pass
         self._held = 0
         self.name = "train"
+
+    def measure(self, layers: Mapping[str, int]) -> None:
+        """From now on the network has these multiply-adds, by layer."""
+        self.layers = dict(layers)
+        self.dense = sum(layers.values())  # MACs of one example
+        self.sparse = float(self.dense)  # the same with credit for zeros
+        self.graded = float(self.dense)  # the same of the weights' gradients
 
     def set_density(self, density: Mapping[str, float], dense_gradients: bool = False) -> None:
         """Share of non-zero weights of each layer from now on; layers not named are dense.
@@ -42,6 +46,12 @@ class Meter:
             self._add(3 * examples * self.dense, examples * (2 * self.sparse + self.graded))
         else:
             self._add(examples * self.dense, examples * self.sparse)
+
+    def count_parts(self, examples: int, forward: int, backward: int) -> None:
+        """Charge a call of some parts: multiply-adds of an example there and, with gradients on, back."""
+        learns = torch.is_grad_enabled() and backward > 0
+        self._held += examples if learns else 0
+        self.charge(examples * (forward + backward * learns))
 
     def charge(self, macs: int) -> None:
         """Charge arithmetic that is not a call of the network, such as fitting a probe."""

@@ -1,6 +1,6 @@
 """The network: the one place where the module is called. It applies the view and meters the cost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy, deepcopy
 
@@ -15,9 +15,11 @@ from esacl.nets.macs import macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
 from esacl.nets.shares import Shares, share_norms
+from esacl.nets.widths import set_widths, widths_of
 from esacl.types import Outputs, Params, State
 
 View = Callable[[Params, int | None], Params]  # (stored parameters, task) → effective parameters
+Route = Callable[[Tensor], Outputs]  # calls parts of the network and charges the meter for them
 
 _AUTOCAST = {"bf16": torch.bfloat16, "16": torch.float16}
 
@@ -44,7 +46,9 @@ class Network:
         self.partition: Partition = partition(model)
         self.meter = Meter(macs_per_example(model, shape))
         self.view: View | None = None
+        self.route: Route | None = None  # instead of calling the whole module, where parts of it are enough
         self.stored: Params = dict(model.named_parameters())
+        self.narrowed: Params | None = None  # views into the stored parameters, where a step moves these only
         self.extra: Params = {}  # trainable parameters of the parts, cleared with the network's own
         self.frozen_statistics = False  # whether BatchNorm goes on with the statistics it has, also in training mode
         self.frozen = False  # whether it only answers (a teacher)
@@ -56,7 +60,6 @@ class Network:
         if self.frozen and torch.is_grad_enabled():
             with torch.no_grad():
                 return self(x, task)
-        self.meter.count(len(x))
         x = x.contiguous(memory_format=self.layout)
         try:
             outputs = self._called(x, task)
@@ -75,6 +78,10 @@ class Network:
     def _called(self, x: Tensor, task: int | None) -> Outputs:
         """What the module answers, through the view and together with other processes where there are such."""
         with self._precision():
+            if self.route is not None and self.view is None:
+                with self.whole():
+                    return self.route(x)
+            self.meter.count(len(x))
             seen = self.stored if self.view is None else self.view(self.stored, task)
             if self.shares is not None and self.shares.active:
                 return self.shares.call(self.model, seen, x)
@@ -103,14 +110,19 @@ class Network:
 
     def backward(self, loss: Tensor) -> None:
         """Leave the gradient of `loss` in every parameter (scaled in 16-bit arithmetic, see `step`)."""
-        for parameter in (*self.stored.values(), *self.extra.values()):
+        for parameter in (*self.trained.values(), *self.extra.values()):
             parameter.grad = None
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.meter.release()
 
+    @property
+    def trained(self) -> Params:
+        """What a step moves: the stored parameters, or views into a part of them."""
+        return self.stored if self.narrowed is None else self.narrowed
+
     def gradients(self) -> Params:
         """The gradients that the last backward pass left, by name."""
-        return {name: p.grad for name, p in self.stored.items() if p.grad is not None}
+        return {name: p.grad for name, p in self.trained.items() if p.grad is not None}
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
         """Bring 16-bit gradients to their true scale; nothing to do otherwise."""
@@ -185,6 +197,7 @@ class Network:
         twin = copy(self)
         twin.model = deepcopy(self.model).eval().requires_grad_(False)
         twin.stored, twin.extra = dict(twin.model.named_parameters()), {}
+        twin.narrowed, twin.route = None, None
         twin.model.load_state_dict(self.effective_state())
         twin.view = None
         twin.frozen = True
@@ -199,8 +212,21 @@ class Network:
             "frozen_statistics": self.frozen_statistics,
         }
 
+    def widen(self, widths: Mapping[str, int]) -> None:
+        """Give groups of units other widths (see `connections`); old channels stay as they are, new ones are zero."""
+        set_widths(self.model, widths)
+        self.model.to(memory_format=self.layout)
+        self.meter.measure(macs_per_example(self.model, self.shape))
+
     def load_state_dict(self, state: State) -> None:
-        """Continue from a state of before; every tensor must be there and none may be left over."""
+        """Continue from a state of before; every tensor must be there and none may be left over.
+
+        A network that has grown is as wide as it was then.
+        """
+        if any(value.shape != state["model"].get(name, value).shape for name, value in self.stored.items()):
+            widths = widths_of(self.model, state["model"])
+            if widths is not None:
+                self.widen(widths)
         self.model.load_state_dict(state["model"], strict=True)
         self.meter.load_state_dict(state["meter"])
         self.scaler.load_state_dict(state["scaler"])

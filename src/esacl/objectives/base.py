@@ -20,6 +20,7 @@ class Objective(Part):
     views: int = 1  # augmented views of each example that the objective reads
     trains_head: ClassVar[bool] = True  # whether its losses read the logits
     joint: ClassVar[bool] = False  # whether all tasks are trained at once
+    protects: ClassVar[bool] = False  # whether it keeps the network near what it was, without examples of earlier tasks
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

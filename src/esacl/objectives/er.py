@@ -23,6 +23,9 @@ class ErOptions:
     batch: Literal["joint", "apart"] = option(
         "joint", "current and replayed examples in one forward pass, which BatchNorm normalises as one batch, or in two"
     )
+    replay: Literal["batch", "none"] = option(
+        "batch", "what a step rehearses: a batch from the memory, or nothing, and the memory serves the readout alone"
+    )
 
 
 class Er(Objective):
@@ -42,7 +45,9 @@ class Er(Objective):
 
     def rehearse(self) -> Replay | None:
         """A replayed batch, from the second task on."""
-        return None if self.task == 0 else replace(self.draw(), apart=self.options.batch == "apart")
+        if self.task == 0 or self.options.replay == "none":
+            return None
+        return replace(self.draw(), apart=self.options.batch == "apart")
 
     def retain_loss(self, net: Network, outputs: Outputs, batch: Batch, replay: Replay | None = None) -> Tensor | None:
         """Cross-entropy on what is replayed."""

@@ -44,6 +44,7 @@ class Ewc(Objective):
     """
 
     Options = EwcOptions
+    protects = True
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

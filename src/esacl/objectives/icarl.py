@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
-from torch.nn.functional import normalize, one_hot
+from torch.nn.functional import normalize, one_hot, pad
 
 from esacl.columns import MASKED
 from esacl.nets.network import Network
@@ -111,6 +111,7 @@ class NearestMean(Readout):
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Means of the exemplars; where a class of the task has none, of its training examples."""
+        self.means = pad(self.means, (0, net.stored["head.weight"].shape[1] - self.means.shape[1]))  # it may have grown
         seen = task.train if remembered is None else remembered
         for column in sorted({*seen.y.tolist(), *task.classes}):
             source = seen if (seen.y == column).any() else task.train

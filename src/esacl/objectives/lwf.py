@@ -36,6 +36,7 @@ class Lwf(Objective):
     """
 
     Options = LwfOptions
+    protects = True
 
     def __init__(self, options: Any, context: Context) -> None:
         if any(len(columns) == 1 for columns in context.task_classes):

@@ -28,4 +28,10 @@ class AdamUpdate(UpdateRule):
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser for a phase of so many steps."""
-        return torch.optim.Adam([*net.stored.values(), *net.extra.values()], lr=self.options.lr, foreach=True)
+        return torch.optim.Adam([*net.trained.values(), *net.extra.values()], lr=self.options.lr, foreach=True)
+
+
+class BranchAdam(AdamUpdate):
+    """Adam at the rate of a branch that learns a task alone, from fresh weights."""
+
+    rates: ClassVar[ByNorm] = ByNorm(batchnorm=0.006, plain=0.006)

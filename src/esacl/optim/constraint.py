@@ -4,6 +4,7 @@ Displacements are constrained, not gradients: momentum and weight decay move wei
 """
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from esacl.types import Params
 
 class StepConstraint(Part):
     """Constrains nothing; subclasses name the parameters they watch and mend their step."""
+
+    reads_layers: ClassVar[bool] = False  # whether it watches what every layer of the whole network reads
 
     @property
     def views_weights(self) -> bool:

@@ -54,6 +54,7 @@ class Gpm(StepConstraint):
     """
 
     Options: ClassVar[type[Any]] = GpmOptions
+    reads_layers = True
     untold_columns = "seen"
 
     def __init__(self, options: Any, context: Context) -> None:

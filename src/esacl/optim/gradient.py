@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -160,6 +160,8 @@ def _recorder(
 
 class GradientRule(Part):
     """The plain gradient of fit + retention."""
+
+    fast_weights: ClassVar[bool] = False  # whether it calls the network with weights that are not the stored ones
 
     @property
     def glances(self) -> int:

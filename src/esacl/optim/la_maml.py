@@ -48,6 +48,7 @@ class Lookahead(GradientRule):
     """
 
     Options: ClassVar[type[Any]] = LookaheadOptions
+    fast_weights = True
     untold_columns = "seen"
 
     @classmethod

@@ -88,10 +88,11 @@ class PolytopeUpdate(UpdateRule):
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """Two groups: polytopes and SGD."""
         options = self.options
-        inside = net.partition.prunable if options.holds == "weights" else tuple(net.stored)
-        outside = [value for name, value in net.stored.items() if name not in inside]
+        held = net.partition.prunable if options.holds == "weights" else tuple(net.stored)
+        inside = [value for name, value in net.trained.items() if name in held]
+        outside = [value for name, value in net.trained.items() if name not in held]
         polytope = {
-            "params": [net.stored[name] for name in inside],
+            "params": inside,
             "lr": options.eta if options.eta is not None else self.first_step(steps),
             "momentum": options.averaging if options.averaging is not None else self.average_over(steps),
         }
@@ -108,7 +109,7 @@ class PolytopeUpdate(UpdateRule):
             rescale=options.rescale,
             pull=options.pull,
             weight_decay=options.weight_decay,
-            frozen={net.stored[name]: mask for name, mask in frozen.items()},
+            frozen={net.trained[name]: mask for name, mask in frozen.items()},
         )
 
     def average_over(self, steps: int) -> float:

@@ -80,7 +80,7 @@ class SharpnessAware(GradientRule):
 
     def begin_task(self) -> None:
         """No direction of the last task is re-used."""
-        self.steps, self.second = 0, {}
+        self.steps, self.second, self._before = 0, {}, {}
 
     def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
@@ -124,17 +124,17 @@ class SharpnessAware(GradientRule):
         scale = torch.where(length.isfinite(), self.options.rho / length.clamp(min=1e-12), 0.0)
         for name in gradients:
             if name not in self._before:
-                self._before[name] = torch.empty_like(net.stored[name])
+                self._before[name] = torch.empty_like(net.trained[name])
         with torch.no_grad():
             for name, gradient in gradients.items():
-                self._before[name].copy_(net.stored[name])
-                net.stored[name].addcmul_(torch.where(length.isfinite(), gradient, 0.0), scale)
+                self._before[name].copy_(net.trained[name])
+                net.trained[name].addcmul_(torch.where(length.isfinite(), gradient, 0.0), scale)
         try:
             yield
         finally:
             with torch.no_grad():
                 for name in gradients:
-                    net.stored[name].copy_(self._before[name])
+                    net.trained[name].copy_(self._before[name])
 
     def _keep_second(self, first: Params, at_worst: Params) -> None:
         """What of the second gradient is orthogonal to the first."""

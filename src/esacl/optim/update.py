@@ -50,7 +50,7 @@ class UpdateRule(Part):
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser over the network's parameters and the parts' own, for a phase of so many steps."""
         return torch.optim.SGD(
-            [*net.stored.values(), *net.extra.values()],
+            [*net.trained.values(), *net.extra.values()],
             lr=self.options.lr,
             momentum=self.momentum,
             weight_decay=self.options.weight_decay,

@@ -13,7 +13,7 @@ from esacl.options import option
 from esacl.part import Part
 from esacl.rng import generator
 from esacl.streams.base import Examples, Task
-from esacl.types import Params
+from esacl.types import Outputs, Params
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class SparsityStrategy(Part):
     Options: ClassVar[type[Any]] = DenseOptions
     prunes: ClassVar[bool] = False  # whether `end_task` sets weights to zero
     views_weights: ClassVar[bool] = False  # whether `view` differs from the identity
+    runs_parts: ClassVar[bool] = False  # whether `run` calls parts of the network instead of the whole
     holds_classes: ClassVar[bool] = False  # whether the head's rows of a class never move again after its task
     needs_task_id: ClassVar[bool] = False  # whether it can answer only when told the task
     needs_validation: ClassVar[bool] = False  # whether it watches validation examples while it trains
@@ -59,6 +60,10 @@ class SparsityStrategy(Part):
     def view(self, params: Params, task: int | None) -> Params:
         """Effective parameters of a task from the stored ones."""
         return params
+
+    def run(self, x: Tensor) -> Outputs:
+        """Features and logits of a batch from the parts of the network that are needed; charges the meter for them."""
+        raise NotImplementedError
 
     def frozen(self) -> Params:
         """Which coordinates of which parameters may not move, as masks: update rules choose among the others.

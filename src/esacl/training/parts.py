@@ -31,9 +31,10 @@ class Parts:
     readout: Readout
 
     def attach(self, net: Network) -> None:
-        """Meet the network: the view is set here, or left out where it is the identity."""
+        """Meet the network: view and route are set here, or left out where the whole module is called as it is."""
         views = [part.view for part in (self.sparsity, self.constraint) if part.views_weights]
         net.view = _in_turn(views) if len(views) > 1 else views[0] if views else None
+        net.route = self.sparsity.run if self.sparsity.runs_parts else None
         for part in self.all():
             part.attach(net)
         extra = {slot: part.extra_parameters() for slot, part in zip(SLOTS, self.all())}

@@ -54,7 +54,7 @@ def memory_gradients(net: Network, parts: Parts, count: int) -> Params:
     if remembered is None:
         return {}
     x, y = remembered
-    names, values = zip(*net.stored.items())
+    names, values = zip(*net.trained.items())
     with net.untracked():
         loss = cross_entropy(parts.objective.competing(net(x).logits, y), y)
     gradients = torch.autograd.grad(loss, values, allow_unused=True)
