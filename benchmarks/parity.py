@@ -61,7 +61,7 @@ def settings_of(method: str, seed: int, given: argparse.Namespace, stream: Strea
         "seed": seed,
         "stream": {"name": stream.name, "validation": 0, "limit_order": "first", "limit_per_class": given.limit},
         "net": {"backbone": "resnet18", "width": WIDTH},
-        "train": {"epochs": given.epochs, "batch_size": BATCH, "logit_mask": given.mask},
+        "train": {"epochs": given.epochs, "batch_size": BATCH, "logit_mask": given.mask, "columns": "all"},
         "machine": {"device": "cpu", "threads": 1},
     }
     if method != "finetune":
@@ -98,7 +98,7 @@ def loops(config: esacl.Config, stream: Stream, lr: float, out: Path) -> dict[st
         epochs=config.train.epochs,
         batch=BATCH,
         buffer=BUFFER,
-        mask=config.train.logit_mask == "batch",
+        mask=config.train.fit_loss == "ace",
         seed=config.seed,
         mean=inputs.mean,
         std=inputs.std,

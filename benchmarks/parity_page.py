@@ -15,7 +15,7 @@ NAMES = {"bare": "bare loop (fine-tuning)", "reference": "reference loop", "ours
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """One line for each loop and its settings: accuracy of each seed, mean and spread, and time."""
     lines = [
-        "| loop | logit mask | seeds | each seed: Class-IL / Task-IL (%) | Class-IL (%) | Task-IL (%) | × bare loop |",
+        "| loop | fit loss | seeds | each seed: Class-IL / Task-IL (%) | Class-IL (%) | Task-IL (%) | × bare loop |",
         "|---|---|---|---|---|---|---|",
     ]
     for (loop, method, mask, *_), found in sorted(_groups(rows).items(), key=lambda item: _order(item[0])):
@@ -48,7 +48,7 @@ def _groups(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, ...], dict[int, d
     groups: dict[tuple[str, ...], dict[int, dict[str, Any]]] = {}
     for row in rows:
         settings = dict(row["settings"])
-        seed, method, mask = settings.pop("seed"), settings["method"], settings["train.logit_mask"]
+        seed, method, mask = settings.pop("seed"), settings["method"], settings["train.fit_loss"]
         size = f"{row['limit']} {row['test']} {settings['train.epochs']} {row['reference_lr']}"
         for loop, shown in row["loops"].items():
             own = str(sorted(settings.items())) if loop == "ours" else size
@@ -66,9 +66,9 @@ def _words(settings: dict[str, Any]) -> str:
 
 
 def _order(key: tuple[str, ...]) -> tuple[Any, ...]:
-    """Bare loops first, then by mask and method, the reference before ours."""
+    """Bare loops first, then by loss and method, the reference before ours."""
     loop, method, mask, own = key
-    return loop != "bare", mask != "none", method, loop == "ours", own
+    return loop != "bare", mask != "ce", method, loop == "ours", own
 
 
 def _percent(share: float) -> str:

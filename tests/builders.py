@@ -25,7 +25,7 @@ def context(of: Stream | None = None, **changes: Any) -> Context:
     """The context of a run on a stream; fields can be given."""
     of = of or stream()
     columns = tuple(task.classes for task in of.tasks)
-    plain = Context(len(of.class_names), len(of.stages), 8, 2, 0, "none", CPU, of.inputs, columns)
+    plain = Context(len(of.class_names), len(of.stages), 8, 2, 0, "ce", CPU, of.inputs, columns)
     return replace(plain, **changes)
 
 
@@ -85,7 +85,7 @@ def trainer(
         batch_size=train.batch_size,
         epochs=train.epochs,
         seed=resolved.seed,
-        logit_mask=train.logit_mask,
+        fit_loss=train.fit_loss,
         columns=train.columns,
     )
     width = resolved.net.width

@@ -20,8 +20,8 @@ STREAM = stream()
 RULES = {"all": range(6), "seen": range(4), "task": range(2, 4)}
 
 
-def er(rule: Any, mask: str = "none") -> Er:
-    part = Er(ErOptions(8, 8), context(STREAM, columns=rule, logit_mask=mask))
+def er(rule: Any, mask: str = "ce") -> Er:
+    part = Er(ErOptions(8, 8), context(STREAM, columns=rule, fit_loss=mask))
     part.begin_task(network(), STREAM.tasks[1])
     return part
 
@@ -39,7 +39,7 @@ def test_the_columns_of_the_rule_compete_in_the_fit_loss(rule: str) -> None:
 
 def test_the_batch_mask_and_the_rule_admit_what_both_admit() -> None:
     examples, given = batch(8, STREAM, 1), logits(8)
-    both = er("task", "batch").fit_loss(outputs_of(given), examples)
+    both = er("task", "ace").fit_loss(outputs_of(given), examples)
     torch.testing.assert_close(both, cross_entropy(given[:, 2:4], examples.y - 2, reduction="none"))
 
 
@@ -60,7 +60,7 @@ def test_methods_train_on_the_columns_of_their_authors_code() -> None:
     assert {name for name, rule in found.items() if rule == "task"} == {
         *("lwf", "gpm", "la-maml", "packnet", "wsn", "nispa", "grow")
     }
-    assert {name for name, rule in found.items() if rule == "seen"} == {"icarl"}
+    assert {name for name, rule in found.items() if rule == "seen"} == {"icarl", "esacl-icarl"}
 
 
 def test_a_task_of_one_class_is_refused_where_nothing_else_competes() -> None:
@@ -103,3 +103,35 @@ def test_gpm_projects_the_head_where_tasks_share_classes() -> None:
         part = Gpm(GpmOptions(), known)
         part.attach(network())
         assert part._separate == expected
+
+
+def test_with_ace_replayed_examples_compete_among_all_classes_seen() -> None:
+    known = resolve(config("er", train=TrainConfig(fit_loss="ace")), STREAM).train.columns
+    assert known == "seen"
+    part, given, y = er(known, "ace"), logits(2), torch.tensor([0, 3])
+    kept = part.competing(given, y) > -1e3
+    assert kept.tolist() == [[True] * 4 + [False] * 2] * 2
+    examples = batch(8, STREAM, 1)
+    fit = part.fit_loss(outputs_of(logits(8)), examples)
+    present = sorted(set(examples.y.tolist()))
+    assert present == [2, 3], "and current ones among those of their batch"
+    torch.testing.assert_close(fit, cross_entropy(logits(8)[:, 2:4], examples.y - 2, reduction="none"))
+
+
+def test_with_ace_remembered_examples_in_a_batch_compete_among_all_seen() -> None:
+    """As in methods that mix their memory into the task, such as icarl."""
+    part, given = er("seen", "ace"), logits(3)
+    mixed = replace(batch(3, STREAM, 1), y=torch.tensor([0, 2, 2]), task=torch.tensor([0, 1, 1]))
+    fit = part.fit_loss(outputs_of(given), mixed)
+    torch.testing.assert_close(fit[0], cross_entropy(given[0, :4], torch.tensor(0)))
+    torch.testing.assert_close(fit[1:], cross_entropy(given[1:, [0, 2]], torch.tensor([1, 1]), reduction="none"))
+
+
+def test_a_logit_mask_is_another_name_of_the_fit_loss() -> None:
+    assert Config.of(logit_mask="batch") == Config.of(fit_loss="ace")
+    assert Config.of(logit_mask="none") == Config.of()
+    assert Config.from_mapping({"train": {"logit_mask": "batch", "columns": "all"}}).train.columns == "all"
+    with pytest.raises(ConfigError, match=r"another name of train\.fit_loss = 'ace', but train\.fit_loss = 'ce'"):
+        Config.of(logit_mask="batch", fit_loss="ce")
+    with pytest.raises(ConfigError, match="'none' or 'batch'"):
+        Config.from_mapping({"train": {"logit_mask": 3}})

@@ -78,7 +78,7 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
             tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
     if METHODS[method].part("constraint") is Gpm:
         tables["sparsity"].pop("recalibrate", None)
-    if METHODS[method].needs_validation:
+    if METHODS[method].needs_validation or tables["train"].get("split") == "validation":
         tables["stream"].pop("validation", None)
     if METHODS[method].needs_task_id:
         tables["train"].pop("scenario", None)

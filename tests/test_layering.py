@@ -1,4 +1,4 @@
-"""Data flows one way: a module imports only from layers to its left, and the four axes never see each other."""
+"""Data flows one way: a module imports only from layers to its left, and the axes never see each other."""
 
 import ast
 from pathlib import Path
@@ -35,7 +35,7 @@ LAYERS = [
     {"machine", "streams"},
     {"nets"},
     {"part"},
-    {"objectives", "optim", "sparsity", "selection"},
+    {"objectives", "optim", "sparsity", "selection", "readouts"},
     {"training"},
     {"metrics"},
     {"results", "artifacts"},
@@ -51,7 +51,7 @@ LAYERS = [
     {"cli"},
     {"__main__"},
 ]
-AXES = {"objectives", "optim", "sparsity", "selection"}
+AXES = {"objectives", "optim", "sparsity", "selection", "readouts"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 SEES_ALL_AXES = {"__init__", "methods", "training", "cli"}
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -110,7 +110,7 @@ def row(seed: int, loops: dict[str, tuple[float, float, float]]) -> dict[str, An
         name: {"class_il": class_il, "task_il": task_il, "times_bare": ratio, "cpu_seconds": []}
         for name, (class_il, task_il, ratio) in loops.items()
     }
-    settings = {"method": "er", "seed": seed, "train.logit_mask": "none", "train.epochs": 5}
+    settings = {"method": "er", "seed": seed, "train.fit_loss": "ce", "train.epochs": 5}
     versions = {"torch": "2"}
     return {"limit": 5, "test": 5, "reference_lr": 0.1, "settings": settings, "loops": shown, "versions": versions}
 
@@ -126,7 +126,7 @@ def test_the_page_gets_one_line_a_loop_from_the_raw_results(tmp_path: Path) -> N
     page.write_text(f"above\n{parity_page.BEGIN}\nold\n{parity_page.END}\nbelow\n", encoding="utf-8")
     parity_page.write_page(page, parity.read_rows(raw))
     text = page.read_text(encoding="utf-8")
-    assert "| ours, `er` | none | 0, 1 | 30.0 / 70.0; 40.0 / 80.0 | 35.0 ±7.1 | 75.0 ±7.1 | 2.00 |" in text
+    assert "| ours, `er` | ce | 0, 1 | 30.0 / 70.0; 40.0 / 80.0 | 35.0 ±7.1 | 75.0 ±7.1 | 2.00 |" in text
     assert text.startswith("above\n")
     assert text.endswith("below\n")
     assert "old" not in text

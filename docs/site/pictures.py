@@ -23,7 +23,7 @@ STYLE = (
 FINETUNE = [[100, 0, 0, 0, 0], [0, 100, 0, 0, 0], [0, 0, 100, 0, 0], [0, 0, 0, 100, 0], [0, 0, 0, 0, 99]]
 PRUNED = [[100, 0, 0, 0, 0], [100, 96, 0, 0, 0], [97, 99, 94, 0, 0], [96, 96, 94, 99, 0], [89, 96, 96, 76, 92]]
 
-# executed, sparse, paper, in GFLOP: docs/REPRODUCTION.md, "Split digits: all methods"
+# executed, sparse, paper, in GFLOP: docs/results/digits-main.md
 COSTS = {
     "er": (12.24, 12.24, 6.56),
     "der++": (17.92, 17.92, 6.56),

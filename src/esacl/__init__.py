@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from esacl.methods import Method, combine
     from esacl.nets import Backbone, NetTraits
     from esacl.objectives.base import Objective
-    from esacl.objectives.readout import Readout
     from esacl.optim.constraint import StepConstraint
     from esacl.optim.frank_wolfe import FrankWolfe
     from esacl.optim.gradient import GradientRule
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from esacl.optim.update import UpdateRule
     from esacl.options import option
     from esacl.part import Part
-    from esacl.runner import iter_run, resume, run
+    from esacl.readouts.base import Readout
+    from esacl.runner import compare_readouts, iter_run, resume, run
     from esacl.selection.base import DataSelector
     from esacl.sparsity.base import SparsityStrategy
     from esacl.streams import Examples, Stream, Task, as_stream, from_arrays, open_stream
@@ -54,6 +54,7 @@ __all__ = [
     "__version__",
     "as_stream",
     "combine",
+    "compare_readouts",
     "from_arrays",
     "iter_run",
     "load_sparse",
@@ -77,7 +78,7 @@ _HOMES = {
     "NetTraits": "nets",
     "Objective": "objectives.base",
     "Part": "part",
-    "Readout": "objectives.readout",
+    "Readout": "readouts.base",
     "Results": "artifacts",
     "Source": "streams.base",
     "SparsityStrategy": "sparsity.base",
@@ -87,6 +88,7 @@ _HOMES = {
     "UpdateRule": "optim.update",
     "as_stream": "streams",
     "combine": "methods",
+    "compare_readouts": "runner",
     "from_arrays": "streams",
     "iter_run": "runner",
     "load_sparse": "deploy",

@@ -3,7 +3,7 @@
 import torch
 
 from esacl.config import Config
-from esacl.methods import Method, build_parts, training_columns
+from esacl.methods import Method, build_parts, compose, training_columns
 from esacl.nets import Network, OwnNet, build_model
 from esacl.nets.room import building
 from esacl.nets.shares import Shares
@@ -32,10 +32,11 @@ def assemble(
         batch_size=config.train.batch_size,
         epochs=config.train.epochs,
         seed=config.seed,
-        logit_mask=config.train.logit_mask,
+        fit_loss=config.train.fit_loss,
         device=device,
         inputs=stream.inputs,
         task_classes=tuple(stage.classes for stage in stream.stages),
+        memory=(compose(config) if method is None else method).remembers,
         columns=training_columns(config, method),
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)

@@ -16,7 +16,7 @@ from esacl.errors import ConfigError, naming, unknown_name
 from esacl.options import option, parse
 from esacl.presets import with_preset
 from esacl.short_names import SHORT_NAMES as SHORT_NAMES
-from esacl.short_names import as_keyword
+from esacl.short_names import as_keyword, with_fit_loss
 from esacl.short_names import place_settings as place_settings
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
@@ -85,8 +85,8 @@ class TrainConfig:
     columns: Literal["all", "task", "seen"] | None = option(
         None, "columns that compete in the loss of an example: all, of its task, or seen (default: the method's own)"
     )
-    logit_mask: Literal["none", "batch"] = option(
-        "none", "batch: the fit loss sees only the logits of classes present in the batch"
+    fit_loss: Literal["ce", "ace"] = option(
+        "ce", "ace: current examples compete among the classes of their batch, replayed ones among all seen (ER-ACE)"
     )
     split: Literal["test", "validation"] = option("test", "split that is evaluated; tune on validation")
     scenario: Literal["both", "task-il", "class-il"] = option(
@@ -152,6 +152,7 @@ class Config:
         epochs: int | None = None,
         batch_size: int | None = None,
         columns: Literal["all", "task", "seen"] | None = None,
+        fit_loss: Literal["ce", "ace"] | None = None,
         logit_mask: Literal["none", "batch"] | None = None,
         split: Literal["test", "validation"] | None = None,
         scenario: Scenario | None = None,
@@ -172,6 +173,7 @@ class Config:
         update: str | None = None,
         constraint: str | None = None,
         selection: str | None = None,
+        average: str | None = None,
         readout: str | None = None,
         **unknown: Never,
     ) -> "Config":
@@ -205,6 +207,7 @@ class Config:
             values = with_preset(
                 top.preset, parse(StreamConfig, values.get("stream", {}), "stream").name, top.method, values
             )
+        values = {**values, "train": with_fit_loss(values.get("train", {}))}
         sections = {name: parse(kind, values.get(name, {}), name) for name, kind in _SECTIONS.items()}
         options = {slot: dict(values[slot]) for slot in SLOTS if values.get(slot)}
         origin = given.path if isinstance(given, Tables) else "a mapping of settings"

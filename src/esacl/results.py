@@ -33,7 +33,7 @@ class Results:
     sparsity: Share
     epochs: Count
     tasks: Positive
-    logit_mask: str
+    logit_mask: str  # batch with --fit-loss ace, else none
     split: str
     task_il: Share
     class_il: Share | None

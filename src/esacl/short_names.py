@@ -22,6 +22,7 @@ SHORT_NAMES = {
     "epochs": "train.epochs",
     "batch_size": "train.batch_size",
     "columns": "train.columns",
+    "fit_loss": "train.fit_loss",
     "logit_mask": "train.logit_mask",
     "split": "train.split",
     "scenario": "train.scenario",
@@ -115,3 +116,24 @@ def as_recipe(setting: str, *value: Any) -> str:
     if not value or "." not in short:
         return as_path(short, *value)
     return f'set = {{ "{setting}" = {literal(value[0])} }}'
+
+
+def with_fit_loss(train: Mapping[str, Any]) -> dict[str, Any]:
+    """The table `train` with a fit loss instead of a logit mask, as it was called before.
+
+    >>> with_fit_loss({"epochs": 3, "logit_mask": "batch"})
+    {'epochs': 3, 'fit_loss': 'ace'}
+    """
+    rest = {name: value for name, value in train.items() if name != "logit_mask"}
+    if "logit_mask" not in train:
+        return rest
+    mask = train["logit_mask"]
+    meant = {"none": "ce", "batch": "ace"}.get(mask) if isinstance(mask, str) else None
+    if meant is None:
+        raise ConfigError(f"train.logit_mask = {mask!r} is not allowed. Allowed: 'none' or 'batch'.")
+    if rest.setdefault("fit_loss", meant) != meant:
+        raise ConfigError(
+            f"train.logit_mask = {mask!r} is another name of train.fit_loss = {meant!r}, but train.fit_loss = "
+            f"{rest['fit_loss']!r} was given too. Leave one of them out."
+        )
+    return rest

@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass
 
 from esacl.options import option
 
-SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "readout")
+SLOTS = ("objective", "gradient", "update", "constraint", "sparsity", "selection", "average", "readout")
 """The replaceable parts of a step; each may have a table of options of its own."""
 
-CHOSEN = ("gradient", "update", "constraint", "selection", "readout")
+CHOSEN = ("gradient", "update", "constraint", "selection", "average", "readout")
 """Slots whose part may be chosen by a setting of its own; the others are what the name of a method says."""
 
 
@@ -19,6 +19,7 @@ class PartsConfig:
     update: str | None = option(None, "how the weights move, such as frank-wolfe: see `esacl parts update`")
     constraint: str | None = option(None, "what a step may not change, such as gpm: see `esacl parts constraint`")
     selection: str | None = option(None, "which examples are trained on: see `esacl parts selection`")
+    average: str | None = option(None, "which weights answer: last, or ema: see `esacl parts average`")
     readout: str | None = option(None, "how the network answers, such as nearest-mean: see `esacl parts readout`")
 
     def chosen(self) -> dict[str, str]:

@@ -89,7 +89,7 @@ def check_method(
 
     done = _check_seeds(name, build)
     if type(done.parts.objective).fit_loss is not Objective.fit_loss:
-        raise CheckFailed(f"{name}: override example_loss, not fit_loss, which applies the logit mask.")
+        raise CheckFailed(f"{name}: override example_loss, not fit_loss, which chooses the columns that compete.")
     meter = done.net.meter
     if not 0 < meter.sparse_macs["train"] <= meter.executed_macs["train"]:
         raise CheckFailed(f"{name}: training is not counted. Call the network as net(x), never its module.")

@@ -118,16 +118,17 @@ class Context:
     batch_size: int
     epochs: int
     seed: int
-    logit_mask: str
+    fit_loss: str  # ce, or ace: the classes of the batch compete
     device: torch.device
     inputs: Inputs
     task_classes: tuple[tuple[int, ...], ...] = ()  # columns of each task, as it is trained
+    memory: bool = True  # whether examples of earlier classes are at hand when a task ends
     columns: Columns = "all"  # that compete in the loss of an example: all, task, seen
 
     def returning(self, task: int) -> set[int]:
         """Columns of a task that an earlier one has as well.
 
-        >>> Context(3, 2, 1, 1, 0, "none", None, None, ((0, 1), (1, 2))).returning(1)
+        >>> Context(3, 2, 1, 1, 0, "ce", None, None, ((0, 1), (1, 2))).returning(1)
         {1}
         """
         earlier = {column for columns in self.task_classes[:task] for column in columns}

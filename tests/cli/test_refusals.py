@@ -36,7 +36,7 @@ from tests.streams.layouts import cifar10_files, write_folder
             ["run", "--method", "esacl-la-maml"],
             "esacl and la-maml cannot be combined: SharpnessAware and Lookahead",
         ),
-        (["run", "--method", "wsn-icarl"], "the nearest mean is fitted with the weights of the last task, but Wsn"),
+        (["run", "--method", "wsn-icarl"], "NearestMean is fitted with the weights of the last task, but Wsn"),
         (["run", "--method", "er-esacl"], "only a sparsity strategy stands before another method in a name"),
         (["run", "--method", "er", "--rho", "0.1"], "no use for --rho 0.1. Methods that use it:"),
         (["run", *PRUNING, "--sparsity", "1.5"], "--sparsity 1.5 is not allowed. Allowed: a number from 0"),

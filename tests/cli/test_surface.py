@@ -6,6 +6,7 @@ from esacl.cli import app
 
 SURFACE = {
     "run": [
+        "--average",
         "--backbone",
         "--batch-size",
         "--buffer",
@@ -18,6 +19,7 @@ SURFACE = {
         "--data-dir",
         "--device",
         "--epochs",
+        "--fit-loss",
         "--gradient",
         "--image-size",
         "--json",
@@ -87,6 +89,7 @@ SURFACE = {
         "-o",
         "DIRECTORIES",
     ],
+    "readouts": ["--backbone", "--code", "--json", "--readout", "--set", "--split", "DIRECTORIES"],
     "inspect": ["--backbone", "--code", "--json", "MODEL"],
     "predict": ["--backbone", "--code", "--json", "--task", "--top", "IMAGES", "MODEL"],
     "learn": [

@@ -27,7 +27,10 @@ BESIDE = [
     ("er", {"update": "frank-wolfe"}, {"update": SMALL}),
     ("er", {"update": "adam"}, {}),
     ("er", {"constraint": "gpm"}, {}),
-    ("er", {"readout": "nearest-mean"}, {}),
+    *(("er", {"readout": name}, {}) for name in ("nearest-mean", "refit", "lda", "random-features")),
+    ("esacl-icarl", {"readout": "probe"}, {}),
+    ("finetune", {"readout": "bias"}, {}),
+    ("esacl-er", {"average": "ema", "readout": "refit"}, {}),
     ("co2l", {"readout": "nearest-mean"}, {}),
     ("co2l", {"selection": "loss-removal"}, {}),
     ("er", {"selection": "removal"}, {}),
@@ -74,5 +77,5 @@ def test_a_part_that_is_chosen_keeps_every_promise(name, parts, options):
 
 def test_every_part_that_can_be_chosen_is_tried_beside_some_method():
     tried = {(slot, name) for _, parts, _ in BESIDE for slot, name in parts.items()}
-    defaults = {("gradient", "plain"), ("constraint", "none"), ("readout", "linear-probe")}  # of every other method
+    defaults = {("gradient", "plain"), ("constraint", "none"), ("average", "last")}  # of every other method
     assert tried | defaults == {(slot, name) for slot in CHOSEN for name in PARTS[slot]}

@@ -43,7 +43,7 @@ def test_a_method_learns_the_same_classes_in_new_looks_or_says_why_not(name, rot
         with pytest.raises(ConfigError, match=f"{name} never moves the head's rows of a class again"):
             esacl.run(settings(name), tmp_path / "run", stream=rotated)
         return
-    results = esacl.run(settings(name, logit_mask="batch"), tmp_path / "run", stream=rotated)
+    results = esacl.run(settings(name, fit_loss="ace"), tmp_path / "run", stream=rotated)
     assert results.matrix["task_il"] == results.matrix["class_il"], "no task has classes of its own"
     assert len(results.matrix["task_il"][0]) == 3
     assert (results.forgetting["task_il"] is None) == (name == "mtl")
@@ -70,11 +70,11 @@ def test_contrastive_learning_has_anchors_in_every_look(rotated, tmp_path):
 def test_a_probe_is_fitted_on_each_example_of_all_looks_once(rotated, tmp_path):
     """Without the earlier looks the head would know the last one only; exemplars of the last are in its task."""
     seen = []
-    from esacl.objectives import probe
+    from esacl.readouts import base
 
-    usual = probe.features_of
+    usual = base.features_of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "features_of", lambda net, context, x: seen.append(x) or usual(net, context, x))
+        patch.setattr(base, "features_of", lambda net, context, x: seen.append(x) or usual(net, context, x))
         esacl.run(settings("co2l"), tmp_path / "run", stream=rotated)
     looks = [{image.numpy().tobytes() for image in task.train.x} for task in rotated.tasks]
     assert len(seen) == 3

@@ -18,8 +18,8 @@ STREAM = stream()
 EVERY = list(range(6))
 
 
-def part(net: Network, lam: float = 10.0, mask: str = "none", normalise: bool = False, **options: Any) -> Ewc:
-    made = Ewc(EwcOptions(lam, normalise=normalise, **options), context(STREAM, logit_mask=mask))
+def part(net: Network, lam: float = 10.0, mask: str = "ce", normalise: bool = False, **options: Any) -> Ewc:
+    made = Ewc(EwcOptions(lam, normalise=normalise, **options), context(STREAM, fit_loss=mask))
     made.attach(net)
     return made
 
@@ -51,7 +51,7 @@ def gradient(made: Ewc, net: Network) -> Params:
     return dict(zip(net.stored, torch.autograd.grad(loss, list(net.stored.values()))))
 
 
-@pytest.mark.parametrize(("mask", "columns"), [("none", EVERY), ("batch", [2, 3])])
+@pytest.mark.parametrize(("mask", "columns"), [("ce", EVERY), ("ace", [2, 3])])
 def test_the_fisher_of_the_head_is_its_closed_form(mask: str, columns: list[int]) -> None:
     """∂ log p(y) / ∂W = (onehot(y) − p) hᵀ: a linear softmax on the features h."""
     net = network()

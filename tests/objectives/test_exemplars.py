@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from esacl.errors import ConfigError
+from esacl.nets.features import features_of
 from esacl.objectives.co2l import Co2l
-from esacl.objectives.exemplars import ExemplarObjective, Exemplars, features_of
+from esacl.objectives.exemplars import ExemplarObjective, Exemplars
 from esacl.objectives.icarl import Icarl
 from esacl.training.events import TaskDone
 from tests.builders import context, finish, network, parts, stream, trainer

@@ -5,7 +5,7 @@ from torch.nn.functional import cross_entropy
 from esacl.methods import METHODS
 from esacl.objectives.base import Objective
 from esacl.objectives.icarl import Icarl
-from esacl.objectives.probe import LinearProbe
+from esacl.readouts.probe import LinearProbe
 from esacl.rng import generator
 from tests.builders import batch, context, network, outputs_of, parts, stream
 
@@ -14,8 +14,8 @@ OF_LOGITS = [name for name in OBJECTIVES if METHODS[name].part("readout") is not
 OF_ALL_COLUMNS = [name for name in OF_LOGITS if METHODS[name].part("objective") is not Icarl]
 
 
-def objective(method: str, mask: str = "none") -> Objective:
-    made = parts(method, of=context(logit_mask=mask)).objective
+def objective(method: str, mask: str = "ce") -> Objective:
+    made = parts(method, of=context(fit_loss=mask)).objective
     made.attach(network())
     return made
 
@@ -24,7 +24,7 @@ def logits(count: int = 8, scale: float = 3.0) -> torch.Tensor:
     return (scale * torch.randn(count, 6, generator=generator(0, "logits"))).requires_grad_(True)
 
 
-@pytest.mark.parametrize("mask", ["none", "batch"])
+@pytest.mark.parametrize("mask", ["ce", "ace"])
 @pytest.mark.parametrize("method", OBJECTIVES)
 def test_the_fit_loss_has_one_value_for_each_example_and_changes_nothing(method: str, mask: str) -> None:
     part, given, examples = objective(method, mask), logits(), batch()
@@ -56,7 +56,7 @@ def test_with_the_batch_mask_the_logits_of_absent_classes_get_no_gradient_at_all
     given, examples = logits(), batch(task=1)
     absent = [c for c in range(6) if c not in examples.y.tolist()]
     assert absent == [0, 1, 4, 5]
-    masked = objective(method, "batch")
+    masked = objective(method, "ace")
     masked.begin_task(network(), stream().tasks[1])
     masked.fit_loss(outputs_of(given), examples).sum().backward()
     assert given.grad is not None
@@ -67,7 +67,7 @@ def test_with_the_batch_mask_the_logits_of_absent_classes_get_no_gradient_at_all
 @pytest.mark.parametrize("method", OF_ALL_COLUMNS)
 def test_without_a_mask_they_do(method: str) -> None:
     given, examples = logits(), batch(task=1)
-    objective(method, "none").fit_loss(outputs_of(given), examples).sum().backward()
+    objective(method, "ce").fit_loss(outputs_of(given), examples).sum().backward()
     assert given.grad is not None
     assert (given.grad[:, [0, 1, 4, 5]] != 0).all()
 
@@ -76,13 +76,13 @@ def test_without_a_mask_they_do(method: str) -> None:
 def test_the_batch_mask_is_the_cross_entropy_over_the_classes_of_the_batch(method: str) -> None:
     given, examples = logits(), batch(task=2)
     expected = cross_entropy(given[:, [4, 5]], examples.y - 4, reduction="none")
-    torch.testing.assert_close(objective(method, "batch").fit_loss(outputs_of(given), examples), expected)
+    torch.testing.assert_close(objective(method, "ace").fit_loss(outputs_of(given), examples), expected)
 
 
 @pytest.mark.parametrize("scale", [1e3, 6e4])
 def test_the_mask_stays_finite_with_logits_as_large_as_16_bits_hold(scale: float) -> None:
     given, examples = logits(scale=scale), batch()
-    fit = objective("er", "batch").fit_loss(outputs_of(given), examples)
+    fit = objective("er", "ace").fit_loss(outputs_of(given), examples)
     assert torch.isfinite(fit).all()
 
 
@@ -118,7 +118,7 @@ def test_only_mtl_trains_all_tasks_at_once() -> None:
 
 
 def test_the_mask_of_a_part_of_a_batch_is_that_of_the_whole_batch() -> None:
-    masked, examples = objective("finetune", "batch"), batch()
+    masked, examples = objective("finetune", "ace"), batch()
     assert examples.y.unique().numel() == 2
     alone = examples.take((examples.y == examples.y[0]).nonzero().squeeze(1)[:2])
     assert alone.y.unique().numel() == 1

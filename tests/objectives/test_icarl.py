@@ -8,11 +8,12 @@ from sklearn.neighbors import NearestCentroid
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from esacl.columns import MASKED
 from esacl.nets import Network
-from esacl.objectives.base import MASKED
 from esacl.objectives.exemplars import ExemplarOptions
-from esacl.objectives.icarl import Icarl, NearestMean, herd
+from esacl.objectives.icarl import Icarl, herd
 from esacl.options import NoOptions
+from esacl.readouts.nearest_mean import NearestMean
 from esacl.rng import generator
 from esacl.streams.base import Examples, Task
 from esacl.types import Batch

@@ -19,8 +19,8 @@ from tests.reference.lwf import distillation
 STREAM = stream()
 
 
-def part(net: Network, mask: str = "none", **options: Any) -> Lwf:
-    made = Lwf(LwfOptions(**options), context(STREAM, logit_mask=mask, epochs=3, columns="task"))
+def part(net: Network, mask: str = "ce", **options: Any) -> Lwf:
+    made = Lwf(LwfOptions(**options), context(STREAM, fit_loss=mask, epochs=3, columns="task"))
     made.attach(net)
     return made
 
@@ -132,14 +132,14 @@ def test_the_teacher_is_the_pruned_network_of_the_end_of_the_task() -> None:
     assert same(made.teacher.state_dict(), pruned)
 
 
-def warm(backbone: str, mask: str = "none") -> Any:
+def warm(backbone: str, mask: str = "ce") -> Any:
     """A run on two tasks whose second starts with an epoch of warm-up, with everything that moves idle weights."""
     options = {"objective": {"warmup": 1}, "update": {"weight_decay": 0.1, "momentum": 0.9}}
-    settings = TrainConfig(epochs=2, batch_size=8, logit_mask=mask)
+    settings = TrainConfig(epochs=2, batch_size=8, fit_loss=mask)
     return trainer("lwf", options, of=stream(tasks=2), train=settings, net=NetConfig(backbone, 4))
 
 
-@pytest.mark.parametrize("mask", ["none", "batch"])
+@pytest.mark.parametrize("mask", ["ce", "ace"])
 @pytest.mark.parametrize("backbone", ["mlp", "cnn"])
 def test_during_the_warm_up_only_the_rows_of_new_columns_move(backbone: str, mask: str) -> None:
     training = warm(backbone, mask)
@@ -179,7 +179,7 @@ def test_the_warm_up_lasts_as_many_examples_as_its_epochs_have_and_distils_nothi
     assert made.retain_loss(net, outputs, examples) is not None
 
 
-@pytest.mark.parametrize("mask", ["none", "batch"])
+@pytest.mark.parametrize("mask", ["ce", "ace"])
 def test_the_warm_up_has_the_loss_that_it_would_have_without_and_a_gradient_for_the_head_alone(mask: str) -> None:
     net = network()
     cold, made = part(net, mask), part(net, mask, warmup=1)
@@ -193,7 +193,7 @@ def test_the_warm_up_has_the_loss_that_it_would_have_without_and_a_gradient_for_
     torch.testing.assert_close(*fits)
     net.backward(fits[1].sum())
     assert set(net.gradients()) == set(net.partition.head)
-    if mask == "batch":
+    if mask == "ace":
         assert (made.fit_loss(net(examples.x), replace(examples, drawn=None)) < 1e-3).all(), "only one class is left"
 
 

@@ -157,12 +157,12 @@ def test_of_several_views_the_first_counts_and_of_some_rows_those_that_were_seen
     assert part.lapses[[2, 4, 9]].tolist() == [1, 1, 0]
 
 
-def test_with_a_logit_mask_only_the_columns_of_the_batch_compete() -> None:
+def test_with_ace_only_the_columns_of_the_batch_compete() -> None:
     examples = of(torch.tensor([0, 1]))
     logits = torch.tensor([[1.0, 0, 5, 0, 0, 0], [0.0, 1, 5, 0, 0, 0]])
     seen = Trace(examples, outputs_of(logits), torch.zeros(2), torch.zeros(()), 2)
-    for mask, right in (("none", 0), ("batch", 2)):
-        part = selector(logit_mask=mask)
+    for mask, right in (("ce", 0), ("ace", 2)):
+        part = selector(fit_loss=mask)
         part.observe(seen)
         assert int(part.right.sum()) == right
 

@@ -13,6 +13,7 @@ SESSIONS = {
     "plugins.md": "<Er + Gpm>",
     "quickstart.md": "of the weights in use",
     "ideas.md": "GFLOP",
+    "readouts.md": "refit decay=0.1",
     "howto/own-data.md": "3 tasks",
     "howto/resume.md": "True",
     "howto/add-a-method.md": "esacl-anchor: ",

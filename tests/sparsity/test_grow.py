@@ -17,7 +17,7 @@ from tests.reference.grow import train_branch
 NETS = {"mlp": NetConfig("mlp", 16), "cnn": NetConfig("cnn", 8), "resnet10": NetConfig("resnet10", 4)}
 
 
-def growing(method="grow", backbone="mlp", sgd=None, tasks=3, **sparsity) -> Trainer:
+def growing(method="grow", backbone="mlp", sgd=None, tasks=3, readout=None, **sparsity) -> Trainer:
     """A short run, with Adam or with these settings of SGD."""
     shape = (1, 10, 10) if backbone == "resnet10" else (1, 8, 8)
     options = {"sparsity": sparsity, "update": sgd or {"lr": 0.01}}
@@ -25,7 +25,7 @@ def growing(method="grow", backbone="mlp", sgd=None, tasks=3, **sparsity) -> Tra
         options["objective"] = {"buffer": 20}
     train = TrainConfig(epochs=1, batch_size=8)
     of = stream(tasks=tasks, shape=shape)
-    parts = PartsConfig(update="sgd" if sgd else None)
+    parts = PartsConfig(update="sgd" if sgd else None, readout=readout)
     return trainer(method, options, of=of, net=NETS[backbone], train=train, parts=parts)
 
 
@@ -170,6 +170,26 @@ def test_a_task_that_was_not_planned_widens_the_network():
     again = growing(backbone="cnn", tasks=3)
     again.load_state_dict(training.state_dict())
     assert torch.equal(answers(again, 2), answers(training, 2))
+
+
+@pytest.mark.parametrize("readout", ["refit", "lda", "nearest-mean", "bias"])
+def test_readouts_follow_a_network_that_was_widened(readout):
+    training = growing("grow-er", "cnn", readout=readout)
+    object.__setattr__(strategy(training).growth, "tasks", 2)
+    finish(training)
+    again = growing("grow-er", "cnn", readout=readout)
+    again.load_state_dict(training.state_dict())
+    images = training.stream.tasks[0].test.x
+    found = [each.parts.readout.logits(each.net, each.stream.inputs.plain(images), None) for each in (training, again)]
+    assert found[0].isfinite().all()
+    assert torch.equal(*found)
+
+
+def test_random_features_refuse_a_network_that_was_widened():
+    training = growing("grow-er", "cnn", readout="random-features")
+    object.__setattr__(strategy(training).growth, "tasks", 2)
+    with pytest.raises(ConfigError, match="the network has grown to"):
+        finish(training)
 
 
 def test_replay_with_the_tasks_own_branch_alone_is_refused():

@@ -13,9 +13,9 @@ from torch import Tensor
 import esacl
 from esacl.config import NetConfig, TrainConfig
 from esacl.nets import Network, build_model
-from esacl.objectives.readout import Readout
 from esacl.optim.update import SgdOptions
 from esacl.options import NoOptions
+from esacl.readouts.base import Readout
 from esacl.sparsity.esacl import Esacl, EsaclOptions
 from esacl.streams.base import Examples, Task
 from esacl.training.events import StepDone, TaskDone

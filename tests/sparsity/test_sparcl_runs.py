@@ -203,14 +203,14 @@ def test_all_parts_together_and_none() -> None:
     assert observed(tdm=False, dgm=False, ddr=False)[:3] == (False, False, False)
 
 
-@pytest.mark.parametrize("logit_mask", ["none", "batch"])
+@pytest.mark.parametrize("fit_loss", ["ce", "ace"])
 @pytest.mark.parametrize("row", ["sparcl", "sparcl-der++"])
 def test_without_ddr_every_epoch_presents_every_example_once(
-    row: str, logit_mask: Literal["none", "batch"], monkeypatch: pytest.MonkeyPatch
+    row: str, fit_loss: Literal["ce", "ace"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
     monkeypatch.setattr(KeepAll, "observe", lambda self, trace: seen.extend(trace.batch.index.tolist()))
-    of, settings = stream(tasks=2), TrainConfig(epochs=5, batch_size=8, logit_mask=logit_mask)
+    of, settings = stream(tasks=2), TrainConfig(epochs=5, batch_size=8, fit_loss=fit_loss)
     training = trainer(row, {"sparsity": {"ddr": False}}, of, train=settings)
     epochs = 0
     for event in training.run():

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from esacl.nets import Network
-from esacl.objectives.readout import Readout
 from esacl.options import NoOptions
+from esacl.readouts.base import Readout
 from esacl.training.evaluate import evaluate
 from tests.builders import context, finish, network, same, stream, trainer, weights
 from tests.reference.evaluate import accuracies

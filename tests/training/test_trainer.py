@@ -8,11 +8,11 @@ from torch import Tensor
 from esacl.config import TrainConfig
 from esacl.nets import Network
 from esacl.objectives.base import Objective
-from esacl.objectives.readout import Readout
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.options import NoOptions
 from esacl.part import Part
+from esacl.readouts.base import Readout
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import DenseOptions, Phase, SparsityStrategy
 from esacl.streams.base import Examples, Task

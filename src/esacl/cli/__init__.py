@@ -16,6 +16,7 @@ from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, parts_command, streams_command
 from esacl.cli.mistakes import saved_traceback, told, warnings_as_notes
 from esacl.cli.predict import predict_command
+from esacl.cli.readouts import readouts_command
 from esacl.cli.report import report_command
 from esacl.cli.run import resume_command, run_command
 from esacl.cli.table import table_command
@@ -54,6 +55,7 @@ COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (TRAIN, "grid", grid_command),
     (TRAIN, "tune", tune_command),
     (TRAIN, "table", table_command),
+    (TRAIN, "readouts", readouts_command),
     (TRAIN, "landscape", landscape_command),
     (USE, "learn", learn_command),
     (USE, "predict", predict_command),

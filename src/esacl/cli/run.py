@@ -63,7 +63,10 @@ def run_command(
     backbone: Annotated[str | None, setting("net.backbone", TRAINING)] = None,
     width: Annotated[int | None, setting("net.width", TRAINING)] = None,
     columns: Annotated[Literal["all", "task", "seen"] | None, setting("train.columns", TRAINING)] = None,
-    logit_mask: Annotated[Literal["none", "batch"] | None, setting("train.logit_mask", TRAINING)] = None,
+    fit_loss: Annotated[Literal["ce", "ace"] | None, setting("train.fit_loss", TRAINING)] = None,
+    logit_mask: Annotated[
+        Literal["none", "batch"] | None, described("batch: another name of --fit-loss ace", TRAINING)
+    ] = None,
     split: Annotated[Literal["test", "validation"] | None, setting("train.split", TRAINING)] = None,
     scenario: Annotated[Literal["both", "task-il", "class-il"] | None, setting("train.scenario", TRAINING)] = None,
     unpruned: Annotated[bool | None, setting("train.unpruned", TRAINING)] = None,
@@ -75,6 +78,7 @@ def run_command(
     update: Annotated[str | None, setting("parts.update", PARTS)] = None,
     constraint: Annotated[str | None, setting("parts.constraint", PARTS)] = None,
     selection: Annotated[str | None, setting("parts.selection", PARTS)] = None,
+    average: Annotated[str | None, setting("parts.average", PARTS)] = None,
     readout: Annotated[str | None, setting("parts.readout", PARTS)] = None,
     device: Annotated[str | None, setting("machine.device", MACHINE)] = None,
     precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
@@ -110,6 +114,7 @@ def run_command(
         "epochs": epochs,
         "batch_size": batch_size,
         "columns": columns,
+        "fit_loss": fit_loss,
         "logit_mask": logit_mask,
         "split": split,
         "scenario": scenario,
@@ -130,6 +135,7 @@ def run_command(
         "update": update,
         "constraint": constraint,
         "selection": selection,
+        "average": average,
         "readout": readout,
     }
     tables = {} if config is None else read_toml(config)

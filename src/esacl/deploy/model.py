@@ -11,6 +11,7 @@ from esacl.deploy.tasks import own_weights, used
 from esacl.documents import Finite, Spread
 from esacl.errors import CheckpointError, ConfigError, RunError
 from esacl.nets import Model, OwnNet, check_backbone, outline
+from esacl.nets.expansion import SEED
 from esacl.nets.partition import partition
 from esacl.nets.room import building
 from esacl.nets.widths import set_widths, widths_of
@@ -125,6 +126,8 @@ class Trained:
                 model.load_state_dict(self.weights)
             except RuntimeError:
                 raise self._unfit() from None
+            if model.expansion is not None:
+                model.expansion.draw()
         return Answering(model, self.scale, self.shape).eval()
 
     def _unfit(self) -> RunError:
@@ -148,12 +151,15 @@ class Trained:
 
     def _outline(self) -> Model:
         """The network with the shapes of its weights, but none of this library's: a file may ask for any size."""
+        classes = len(self.classes)
         if self.own is not None:
-            return self.own.model(len(self.classes), 0)
-        model = outline(self.backbone, self.width, self.shape, len(self.classes))
-        widths = widths_of(model, self.weights)
-        if widths is not None:
-            set_widths(model, widths)  # it may have grown
+            model = self.own.model(classes, 0)
+        else:
+            model = outline(self.backbone, self.width, self.shape, classes)
+            if (widths := widths_of(model, self.weights)) is not None:
+                set_widths(model, widths)  # it may have grown
+        if SEED in self.weights:
+            model.expand(int(self.weights[SEED]), self.weights["head.weight"].shape[1])
         return model
 
 

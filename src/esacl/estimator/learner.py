@@ -97,17 +97,19 @@ class Learner:
     def logits(self, x: Tensor) -> Tensor:
         """A score for every column, [N, columns], in batches and without gradients."""
         assert self._trainer is not None
-        net, readout = self._trainer.net, self._trainer.parts.readout
-        batches = torch.split(x, AT_ONCE)
-        with net.inference("evaluate"):
-            parts = [readout.logits(net, self.plan.inputs.plain(raw.to(net.device)), None) for raw in batches]
-        return torch.cat(parts).cpu()
+        net, parts = self._trainer.net, self._trainer.parts
+        readout, batches = parts.readout, torch.split(x, AT_ONCE)
+        with parts.average.answering(net), net.inference("evaluate"):
+            found = [readout.logits(net, self.plan.inputs.plain(raw.to(net.device)), None) for raw in batches]
+        return torch.cat(found).cpu()
 
     def weights(self) -> Params:
         """The model's state as it answers, with a head that gives the readout's answers: for use elsewhere."""
         assert self._trainer is not None
-        state = self._trainer.parts.readout.folded(self._trainer.net.effective_state())
-        return {name: value.detach().cpu() for name, value in state.items()}
+        net, parts = self._trainer.net, self._trainer.parts
+        with parts.average.answering(net):
+            state = parts.readout.folded(net.effective_state())
+            return {name: value.detach().cpu().clone() for name, value in state.items()}
 
     def density(self) -> float:
         """Share of the weights (head and biases apart) that are not zero."""

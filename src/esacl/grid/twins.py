@@ -147,7 +147,7 @@ def _shares(config: Config, classes: int, tasks: int, code: Collection[str]) -> 
         batch_size=config.train.batch_size,
         epochs=config.train.epochs,
         seed=0,
-        logit_mask=config.train.logit_mask,
+        fit_loss=config.train.fit_loss,
         device=torch.device("cpu"),
         inputs=ImageInputs((0.0,), (1.0,)),
     )

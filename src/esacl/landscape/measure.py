@@ -92,6 +92,11 @@ def landscape(
                 f"{run.config.method} has other weights for every task, so there is no single point to look around. "
                 f"Choose a run of a method that needs no task id."
             )
+        if run.config.parts.average not in (None, "last"):
+            raise RunError(
+                f"{run.config.composition} answers with an average of weights, and no checkpoint has the one before "
+                f"pruning. Choose a run with --average last."
+            )
         weights, pruned = _points(run, sparsity)
         x, y = _sample(run.stream, examples, run.config.seed)
         return _measured(run, _loss(net, run, x, y), weights, pruned, steps, rho, progress, len(y))

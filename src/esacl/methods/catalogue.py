@@ -6,12 +6,11 @@ from esacl.objectives.derpp import Derpp
 from esacl.objectives.er import Er
 from esacl.objectives.ewc import Ewc
 from esacl.objectives.finetune import Finetune
-from esacl.objectives.icarl import Icarl, NearestMean
+from esacl.objectives.icarl import Icarl
 from esacl.objectives.lwf import Lwf
 from esacl.objectives.mtl import Mtl
-from esacl.objectives.probe import LinearProbe
-from esacl.objectives.readout import Readout
 from esacl.optim.adam import AdamUpdate, BranchAdam
+from esacl.optim.average import Average, Ema
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gpm import Gpm
 from esacl.optim.gradient import GradientRule
@@ -20,6 +19,13 @@ from esacl.optim.polytope_update import PolytopeUpdate
 from esacl.optim.sharpness import SharpnessAware
 from esacl.optim.update import UpdateRule
 from esacl.part import Part
+from esacl.readouts.base import Readout
+from esacl.readouts.bias import Bias
+from esacl.readouts.lda import Lda
+from esacl.readouts.nearest_mean import NearestMean
+from esacl.readouts.probe import LinearProbe
+from esacl.readouts.random_features import RandomFeatures
+from esacl.readouts.refit import Refit
 from esacl.selection.base import KeepAll
 from esacl.selection.ranked import Ranked
 from esacl.selection.removal import LossRemoval, Removal
@@ -55,9 +61,21 @@ PARTS: dict[str, dict[str, type[Part]]] = {
         "grow": Grow,
     },
     "selection": {"all": KeepAll, "ranked": Ranked, "removal": Removal, "loss-removal": LossRemoval},
-    "readout": {"head": Readout, "nearest-mean": NearestMean, "linear-probe": LinearProbe},
+    "average": {"last": Average, "ema": Ema},
+    "readout": {
+        "head": Readout,
+        "refit": Refit,
+        "bias": Bias,
+        "nearest-mean": NearestMean,
+        "lda": Lda,
+        "random-features": RandomFeatures,
+        "probe": LinearProbe,
+    },
 }
 """Parts by slot and name."""
+
+RENAMED = {"readout": {"linear-probe": "probe"}}
+"""Parts by the names that they had."""
 
 ER = Method("experience replay: rehearse stored examples (Chaudhry 2019)", {"objective": Er})
 DERPP = Method("dark experience replay: rehearse labels and logits (Buzzega 2020)", {"objective": Derpp})
@@ -82,6 +100,7 @@ GROW = Method(
     "a network that grows: a trunk from the first task, a branch of channels for each",
     {"sparsity": Grow, "update": BranchAdam},
 )
+ICARL = Method("exemplars by herding, nearest class mean (Rebuffi 2017)", {"objective": Icarl, "readout": NearestMean})
 METHODS: dict[str, Method] = {
     "finetune": Method("cross-entropy on whatever arrives; the lower bound"),
     "mtl": Method("all tasks at once; the upper bound", {"objective": Mtl}),
@@ -91,9 +110,7 @@ METHODS: dict[str, Method] = {
     "er": ER,
     "der++": DERPP,
     "co2l": CO2L,
-    "icarl": Method(
-        "exemplars by herding, nearest class mean (Rebuffi 2017)", {"objective": Icarl, "readout": NearestMean}
-    ),
+    "icarl": ICARL,
     "la-maml": Method(
         "look-ahead meta-learning with learned rates (Gupta 2020)",
         {"objective": Er, "gradient": Lookahead, "update": LearnedRates},
@@ -114,5 +131,6 @@ METHODS: dict[str, Method] = {
     "esacl-der++": combine("EsaCL on top of der++", ESACL, DERPP),
     "esacl-co2l": combine("EsaCL on top of co2l", ESACL, CO2L),
     "grow": GROW,
+    "esacl-icarl": combine("EsaCL on top of icarl", ESACL, ICARL),
 }
 """The rows of the comparison. Any other sparsity before any other base is a method too (see `names.py`)."""

@@ -9,11 +9,12 @@ from esacl.config import SLOTS
 from esacl.errors import ConfigError, unknown_name
 from esacl.objectives.base import Objective
 from esacl.objectives.finetune import Finetune
-from esacl.objectives.readout import Readout
+from esacl.optim.average import Average
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.part import Part
+from esacl.readouts.base import Readout
 from esacl.selection.base import DataSelector, KeepAll
 from esacl.sparsity.base import Dense, SparsityStrategy
 from esacl.types import Columns
@@ -25,6 +26,7 @@ BASES: dict[str, type[Part]] = {
     "constraint": StepConstraint,
     "sparsity": SparsityStrategy,
     "selection": DataSelector,
+    "average": Average,
     "readout": Readout,
 }
 """The class that every part of a slot is derived from."""
@@ -63,6 +65,12 @@ class Method:
     def joint(self) -> bool:
         """Whether it trains all tasks at once."""
         return bool(getattr(self.part("objective"), "joint", False))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether examples of earlier classes are at hand when a task ends."""
+        objective = self.part("objective")
+        return self.joint or (issubclass(objective, Objective) and objective.remembers())
 
     @property
     def needs_task_id(self) -> bool:

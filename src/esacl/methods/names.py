@@ -8,7 +8,7 @@ from esacl import plugins
 from esacl.code import check_allowed, imported, is_own
 from esacl.config import Config
 from esacl.errors import ConfigError, unknown_name
-from esacl.methods.catalogue import METHODS, PARTS
+from esacl.methods.catalogue import METHODS, PARTS, RENAMED
 from esacl.methods.contract import method_problem, part_problem, slot_of
 from esacl.methods.method import Method, about_part, combine
 from esacl.part import Part
@@ -77,6 +77,7 @@ def part(slot: str, name: str, code: Collection[str] = ()) -> type[Part]:
     if is_own(name):
         check_allowed(slot, name, code)
         return _as_part(slot, imported(slot, name), f"{slot} {name!r}")
+    name = RENAMED.get(slot, {}).get(name, name)
     if name in PARTS[slot]:
         return PARTS[slot][name]
     for group in _groups(slot):

@@ -110,8 +110,8 @@ def _options(config: Config, chosen: Method) -> dict[str, dict[str, Any]]:
 
 
 def _columns(config: Config, chosen: Method, options: Mapping[str, Mapping[str, Any]]) -> Columns:
-    """Training columns of a method with these options."""
-    return config.train.columns or chosen.columns(options) or "all"
+    """Training columns of a method with these options; where nobody has a rule, `seen` with --fit-loss ace."""
+    return config.train.columns or chosen.columns(options) or ("seen" if config.train.fit_loss == "ace" else "all")
 
 
 def _fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:

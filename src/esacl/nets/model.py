@@ -11,6 +11,7 @@ from esacl.code import is_own, told
 from esacl.errors import CheckpointError, ConfigError, unknown_name
 from esacl.nets.backbones import BACKBONES, Backbone, Shape
 from esacl.nets.code import FORM
+from esacl.nets.expansion import RandomExpansion
 from esacl.nets.room import building
 from esacl.nets.traits import NetTraits
 from esacl.rng import generator
@@ -24,12 +25,18 @@ class Model(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.own = False  # whether the backbone is the user's
+        self.expansion: RandomExpansion | None = None  # of the features that the head reads
         self.head = nn.Linear(features, classes)
+
+    def expand(self, seed: int, size: int) -> None:
+        """Let the head read a random expansion of the features."""
+        self.expansion = RandomExpansion(seed, self.head.in_features, size)
+        self.head = nn.Linear(size, self.head.out_features, device="meta").to_empty(device="cpu")
 
     def forward(self, x: Tensor) -> Outputs:
         """Features and logits of a batch."""
         features = self.backbone(x)
-        return Outputs(features, self.head(features))
+        return Outputs(features, self.head(features if self.expansion is None else self.expansion(features)))
 
 
 @dataclass(frozen=True, slots=True)

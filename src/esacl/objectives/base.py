@@ -38,13 +38,16 @@ class Objective(Part):
     def fit_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         """Loss of each example on its own label; pure, so that data selection can rank by it.
 
-        Training columns and logit mask are applied here, the same for every method: what both admit competes.
+        Training columns and asymmetric cross-entropy are applied here, the same for every method: what both admit
+        competes. Current examples compete among the classes of the batch, remembered ones in it among all.
         """
         logits = self.competing(outputs.logits, batch.y)
-        if self.context.logit_mask == "batch":
+        if self.context.fit_loss == "ace":
             absent = torch.ones(logits.shape[1], dtype=torch.bool, device=batch.y.device)
             absent[batch.y if batch.drawn is None else batch.drawn] = False
-            logits = logits.masked_fill(absent, MASKED)
+            current = torch.ones_like(batch.task, dtype=torch.bool) if self.joint else batch.task >= self.task
+            hidden = (absent & current[:, None]).repeat(len(logits) // len(batch), 1)
+            logits = logits.masked_fill(hidden, MASKED)
         return self.example_loss(Outputs(outputs.features, logits), batch)
 
     def competing(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -85,6 +88,11 @@ class Objective(Part):
     def remembered(self) -> Examples | None:
         """Stored examples, for readouts and for statistics after pruning; None without any."""
         return None
+
+    @classmethod
+    def remembers(cls) -> bool:
+        """Whether it stores examples."""
+        return cls.remembered is not Objective.remembered
 
     def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
         """Inputs and labels of remembered examples; None without a memory of earlier tasks."""

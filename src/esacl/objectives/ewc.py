@@ -96,13 +96,14 @@ class Ewc(Objective):
     def _fisher_of(self, net: Network, task: Task) -> Params:
         """Mean over training examples of the squared gradient of each one's own log-likelihood, at its true label.
 
-        The likelihood is that of training: with the training-time logit mask, over the task's columns.
+        The likelihood is that of training: with --fit-loss ace, over the task's columns.
         """
         device = self.context.device
         columns = torch.tensor(task.classes, device=device)
 
         def loss(outputs: Outputs, y: Tensor) -> Tensor:
-            return self.fit_loss(outputs, Batch((), y, y, y, y, columns)).sum()  # of a batch, only labels are read
+            batch = Batch((), y, y, torch.full_like(y, task.index), y, columns)  # only labels and tasks are read
+            return self.fit_loss(outputs, batch).sum()
 
         order = torch.randperm(len(task.train), generator=generator(self.context.seed, "fisher", task.index))
         rows = order[: self.options.examples]

@@ -18,8 +18,6 @@ from esacl.rng import derive, generator
 from esacl.streams.base import Examples, Task
 from esacl.types import Context, State
 
-CHUNK = 256  # examples of which features are taken at once
-
 
 class Exemplars:
     """At most `capacity` examples, the same number of each class; within a class the most telling come first."""
@@ -164,10 +162,3 @@ class ExemplarObjective(Objective):
         self.columns, self.old, self._looks = list(state["columns"]), list(state["old"]), state["looks"]
         self.memory.load_state_dict(state["memory"])
         self.teacher.load_state_dict(state["teacher"])
-
-
-def features_of(net: Network, context: Context, images: Tensor) -> Tensor:
-    """Features of stored images as they are, in evaluation mode."""
-    with net.inference():
-        parts = [net(context.inputs.plain(part.to(context.device))).features for part in torch.split(images, CHUNK)]
-    return torch.cat(parts)

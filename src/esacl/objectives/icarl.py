@@ -6,16 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
-from torch.nn.functional import normalize, one_hot, pad
+from torch.nn.functional import normalize, one_hot
 
-from esacl.columns import MASKED
+from esacl.nets.features import features_of
 from esacl.nets.network import Network
-from esacl.objectives.exemplars import ExemplarObjective, features_of
-from esacl.objectives.readout import Readout, one_for_all_tasks, one_normalisation
-from esacl.part import Part
+from esacl.objectives.exemplars import ExemplarObjective
 from esacl.problem import Problem
-from esacl.streams.base import Examples, Task
-from esacl.types import Batch, Columns, Context, Outputs, Params, Replay, State
+from esacl.types import Batch, Columns, Outputs, Replay
 
 
 class Icarl(ExemplarObjective):
@@ -80,63 +77,3 @@ def herd(features: Tensor, count: int) -> Tensor:
         total = total + features[row]
         rows.append(row)
     return torch.stack(rows)
-
-
-class NearestMean(Readout):
-    """A class for the mean of its exemplars: features and means have length 1, the nearest mean wins.
-
-    An image whose features are all zero has no direction: it goes to the first class.
-    """
-
-    answers_unseen = False
-
-    @classmethod
-    def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
-        """Means of features that change with the task."""
-        return one_for_all_tasks("nearest mean", parts)
-
-    @classmethod
-    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """Means of features that are normalised otherwise in every task."""
-        return one_normalisation("nearest mean", options)
-
-    def __init__(self, options: Any, context: Context) -> None:
-        super().__init__(options, context)
-        self.means = torch.empty(0)  # [classes, features]
-        self.known = torch.zeros(context.classes, dtype=torch.bool, device=context.device)
-
-    def attach(self, net: Network) -> None:
-        """No class has a mean yet."""
-        self.means = torch.zeros_like(net.stored["head.weight"])
-
-    def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
-        """Means of the exemplars; where a class of the task has none, of its training examples."""
-        self.means = pad(self.means, (0, net.stored["head.weight"].shape[1] - self.means.shape[1]))  # it may have grown
-        seen = task.train if remembered is None else remembered
-        for column in sorted({*seen.y.tolist(), *task.classes}):
-            source = seen if (seen.y == column).any() else task.train
-            own = normalize(features_of(net, self.context, source.x[source.y == column]))
-            self.means[column] = normalize(own.mean(0), dim=0)
-            self.known[column] = True
-
-    def logits(self, net: Network, x: Tensor, task: int | None) -> Tensor:
-        """Product with each mean: among vectors of length 1 the nearest has the largest.
-
-        Classes without a mean are out of the question.
-        """
-        products = normalize(net(x, task).features) @ self.means.T
-        return torch.where(self.known, products, MASKED)
-
-    def folded(self, state: Params) -> Params:
-        """Means as weights: the length of a feature is a factor of all its products."""
-        bias = torch.where(self.known, 0.0, MASKED).to(state["head.bias"])
-        return {**state, "head.weight": self.means.clone(), "head.bias": bias}
-
-    def state_dict(self) -> State:
-        """The means."""
-        return {"means": self.means.clone(), "known": self.known.clone()}
-
-    def load_state_dict(self, state: State) -> None:
-        """Continue from a state of before."""
-        self.means = state["means"].clone().to(self.context.device)
-        self.known = state["known"].clone().to(self.context.device)

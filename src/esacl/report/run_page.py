@@ -158,7 +158,8 @@ def _more(record: RunRecord) -> dict[str, dict[str, str]]:
         shown = record.settings if record.same_classes else SETTINGS
         return {record.setting_name(setting): percent(scores.of(setting), signed=True) for setting in shown}
 
-    run = {"directory": record.name, "evaluated on": f"{record.split} split", "logit mask": record.logit_mask}
+    loss = {"none": "ce", "batch": "ace"}.get(record.logit_mask, record.logit_mask)
+    run = {"directory": record.name, "evaluated on": f"{record.split} split", "fit loss": loss}
     if record.columns is not None:
         run["training columns"] = record.columns
     tables = {

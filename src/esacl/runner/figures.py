@@ -39,7 +39,7 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         sparsity=sparsity.target,
         epochs=config.train.epochs,
         tasks=len(stream.tasks),
-        logit_mask=config.train.logit_mask,
+        logit_mask="batch" if config.train.fit_loss == "ace" else "none",
         columns=config.train.columns,
         split=config.train.split,
         task_il=average_accuracy(task_rows),

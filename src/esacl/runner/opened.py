@@ -171,7 +171,6 @@ class Run:
     def finish(self) -> Results:
         """Write weights, results and report of a trained run."""
         net, parts = self.trainer.net, self.trainer.parts
-        state = net.model.state_dict() if parts.sparsity.needs_task_id else net.effective_state()
         about = {
             "classes": list(self.stream.class_names),
             "shape": list(self.stream.shape),
@@ -179,8 +178,10 @@ class Run:
             "inputs": {**asdict(self.stream.inputs), "bytes": self.stream.tasks[0].train.x.dtype == torch.uint8},
         }
         beside = {f"sparsity.{name}": value for name, value in parts.belongings().items()}
-        weights = {**parts.readout.folded(state), **beside}
-        told = self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
+        with parts.average.answering(net):
+            state = net.model.state_dict() if parts.sparsity.needs_task_id else net.effective_state()
+            weights = {**parts.readout.folded(state), **beside}
+            told = self.directory.write_weights(weights, {**about, "config": self.config.to_mapping()})
         results = figures(self.trainer, self.config, self._elapsed(), self._peak_memory())
         results = replace(results, weights_sha256=told)
         shares = {name: getattr(results, name) for name in ("task_il", "class_il", "density")}

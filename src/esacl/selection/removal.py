@@ -113,7 +113,7 @@ class Removal(DataSelector):
     def _right(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Tensor:
         """Whether the largest logit is that of the label, among the columns that the loss saw."""
         logits = self._columns.compete(logits, labels[rows], self.task)
-        if self.context.logit_mask == "batch":
+        if self.context.fit_loss == "ace":
             absent = torch.ones(logits.shape[1], dtype=torch.bool, device=logits.device)
             absent[labels] = False
             logits = logits.masked_fill(absent, -inf)

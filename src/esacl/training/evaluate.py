@@ -6,7 +6,7 @@ import torch
 
 from esacl.documents import Share
 from esacl.nets.network import Network
-from esacl.objectives.readout import Readout
+from esacl.readouts.base import Readout
 from esacl.streams.base import Stream, Task
 
 

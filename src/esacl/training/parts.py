@@ -8,11 +8,12 @@ from esacl.config import SLOTS
 from esacl.errors import CheckpointError
 from esacl.nets.network import Network, View
 from esacl.objectives.base import Objective
-from esacl.objectives.readout import Readout
+from esacl.optim.average import Average
 from esacl.optim.constraint import StepConstraint
 from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.part import Part
+from esacl.readouts.base import Readout
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import SparsityStrategy
 from esacl.types import Params, State
@@ -28,6 +29,7 @@ class Parts:
     constraint: StepConstraint
     sparsity: SparsityStrategy
     selection: DataSelector
+    average: Average
     readout: Readout
 
     def attach(self, net: Network) -> None:
@@ -61,7 +63,8 @@ class Parts:
         """Continue from a state of before."""
         for slot, part in zip(SLOTS, self.all()):
             try:
-                part.load_state_dict(state[slot])
+                if slot in state or slot != "average":  # which checkpoints of before do not have
+                    part.load_state_dict(state[slot])
             except Exception as error:
                 if type(part).__module__.startswith("esacl."):
                     raise

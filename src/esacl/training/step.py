@@ -23,6 +23,7 @@ def train_step(net: Network, parts: Parts, optimizer: torch.optim.Optimizer, bat
         net.step(optimizer)
         if before:
             apply_constraints(net, parts, before)
+        parts.average.after_step(net)
     parts.objective.after_step(net, trace)
     parts.selection.observe(trace)
     return trace
@@ -56,7 +57,8 @@ def memory_gradients(net: Network, parts: Parts, count: int) -> Params:
     x, y = remembered
     names, values = zip(*net.trained.items())
     with net.untracked():
-        loss = cross_entropy(parts.objective.competing(net(x).logits, y), y)
+        logits = net(x).logits if parts.objective.trains_head else parts.readout.logits(net, x, None)
+        loss = cross_entropy(parts.objective.competing(logits, y), y)
     gradients = torch.autograd.grad(loss, values, allow_unused=True)
     net.meter.release()
     return {name: gradient for name, gradient in zip(names, gradients) if gradient is not None}

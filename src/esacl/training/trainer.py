@@ -71,9 +71,10 @@ class Trainer:
         while not self.finished:
             yield from self._stage(self.stream.stages[self.position.stage])
 
-    def _stage(self, stage: Task) -> Iterator[Event]:
+    def _stage(self, whole: Task) -> Iterator[Event]:
         """One task. The order at its end is a contract: prune → consolidate → readout → evaluate → save."""
         parts, net, position = self.parts, self.net, self.position
+        stage = parts.readout.lend(whole)
         if position.stage_epoch == 0:
             parts.sparsity.begin_task(net, stage)
             parts.objective.begin_task(net, stage)
@@ -88,17 +89,23 @@ class Trainer:
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.remembered()
-        before = self._evaluate_unpruned(stage, remembered)
+        before = self._evaluate_unpruned(whole, remembered)
         parts.sparsity.end_task(net, stage, remembered)
         density = self._update_density()
         if parts.sparsity.prunes:
             yield Pruned(stage.index, density, before)
         parts.constraint.end_task(net, stage)
         parts.objective.end_task(net, stage)
-        parts.readout.fit(net, stage, parts.objective.remembered())
+        self._read_out(whole, parts.objective.remembered())
         self.rows.append(self._evaluate())
         self.position = Position(stage=position.stage + 1)
         yield TaskDone(stage.index, self.rows[-1], density)
+
+    def _read_out(self, stage: Task, remembered: Examples | None) -> None:
+        """Settle which weights answer, and fit the readout on them."""
+        self.parts.average.end_task(self.net, stage, remembered)
+        with self.parts.average.answering(self.net):
+            self.parts.readout.fit(self.net, stage, remembered)
 
     def _phase(self, stage: Task, phase: Phase, loader: Loader) -> Iterator[Event]:
         parts, position = self.parts, self.position
@@ -176,19 +183,22 @@ class Trainer:
         if not (self.config.unpruned and parts.sparsity.prunes and self.stream.tasks):
             return None
         began, counted = perf_counter(), self.seconds["evaluate"]
-        model, readout = deepcopy(net.model.state_dict()), deepcopy(parts.readout.state_dict())
+        model, fitted = deepcopy(net.model.state_dict()), (parts.average, parts.readout)
+        states = [deepcopy(part.state_dict()) for part in fitted]
         with net.meter.account("evaluate"):
             parts.sparsity.recalibrate(net, stage, remembered)
-            parts.readout.fit(net, stage, remembered)
+            self._read_out(stage, remembered)
         self.unpruned.append(self._evaluate())
         net.model.load_state_dict(model)
-        parts.readout.load_state_dict(readout)
+        for part, state in zip(fitted, states):
+            part.load_state_dict(state)
         self.seconds["evaluate"] = counted + perf_counter() - began
         return self.unpruned[-1]
 
     def _evaluate(self) -> Accuracies:
         began = perf_counter()
-        result = evaluate(self.net, self.parts.readout, self.stream, self.config.split, self.parts.needs_task)
+        with self.parts.average.answering(self.net):
+            result = evaluate(self.net, self.parts.readout, self.stream, self.config.split, self.parts.needs_task)
         if self.config.scenario == "task-il":
             result = replace(result, class_il=None)
         self.seconds["evaluate"] += perf_counter() - began

@@ -1,0 +1,1 @@
+"""Readouts: how the network answers, one file each."""

@@ -1,0 +1,102 @@
+"""Linear discriminant analysis: class means, one covariance for all, shrunk by a formula."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from esacl.nets.features import features_of
+from esacl.nets.network import Network
+from esacl.readouts.base import LinearReadout
+from esacl.readouts.examples import SampleOptions, balanced
+from esacl.streams.base import Examples, Task
+from esacl.types import Context, State
+
+
+class Moments:
+    """Counts and sums of features by class, and their outer products over all: enough for LDA, whatever came when."""
+
+    def __init__(self, classes: int, features: int) -> None:
+        self.counts = torch.zeros(classes, dtype=torch.float64)
+        self.sums = torch.zeros(classes, features, dtype=torch.float64)
+        self.products = torch.zeros(features, features, dtype=torch.float64)
+
+    def add(self, features: Tensor, labels: Tensor) -> None:
+        """See more examples."""
+        self.counts += labels.bincount(minlength=len(self.counts))
+        self.sums.index_add_(0, labels, features)
+        self.products += features.T @ features
+
+    def state_dict(self) -> State:
+        """The sums."""
+        return {"counts": self.counts.clone(), "sums": self.sums.clone(), "products": self.products.clone()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        self.counts, self.sums, self.products = (state[name].clone() for name in ("counts", "sums", "products"))
+
+
+class Lda(LinearReadout):
+    """Linear discriminant analysis with one covariance for all classes, shrunk as much as OAS says (Chen 2010).
+
+    Fitted on the memory and a balanced sample of the task; where the features never move, on all examples so far, by
+    sums that need no memory (Hayes 2020). All classes are equally likely beforehand.
+    """
+
+    Options: ClassVar[type[Any]] = SampleOptions
+
+    def __init__(self, options: Any, context: Context) -> None:
+        super().__init__(options, context)
+        self.moments: Moments | None = None  # of all examples so far, where features never move
+
+    def attach(self, net: Network) -> None:
+        """Nothing was seen yet."""
+        super().attach(net)
+        self.moments = Moments(*self.weight.shape) if self.streams else None
+
+    def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
+        """Add the task to the sums, or start them anew."""
+        found = task.train if self.streams else balanced(self.context, task, remembered, self.options.sample)
+        features = features_of(net, self.context, found.x).cpu().double()
+        moments = self.moments or Moments(len(self.weight), features.shape[1])
+        moments.add(features, found.y)
+        columns = moments.counts.nonzero().squeeze(1)
+        weight, bias = discriminants(moments.counts[columns], moments.sums[columns], moments.products)
+        width = features.shape[1]
+        net.meter.charge(width * (features.numel() + width * (width // 3 + len(columns))))
+        self.put(columns, weight, bias)
+
+    def state_dict(self) -> State:
+        """Its head, and the sums of what it cannot see again."""
+        return {**super().state_dict(), **({} if self.moments is None else {"moments": self.moments.state_dict()})}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a state of before."""
+        super().load_state_dict(state)
+        if self.moments is not None:
+            self.moments.load_state_dict(state["moments"])
+
+
+def discriminants(counts: Tensor, sums: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights Σ⁻¹μ and biases −μᵀΣ⁻¹μ/2 of classes that are equally likely, Σ the shrunk covariance within classes."""
+    means = sums / counts[:, None]
+    total = counts.sum()
+    within = (products - (means * counts[:, None]).T @ means) / total
+    size = within.diagonal().mean().clamp(min=1e-12)
+    share = oas(within, float(total))
+    shrunk = (1 - share) * within + share * size * torch.eye(len(within), dtype=within.dtype)
+    shrunk = shrunk + 1e-9 * size * torch.eye(len(within), dtype=within.dtype)  # a share of 0 may leave it singular
+    weight = torch.linalg.solve(shrunk, means.T).T
+    return weight, -(weight * means).sum(1) / 2
+
+
+def oas(covariance: Tensor, examples: float) -> float:
+    """Share of the identity that oracle approximating shrinkage mixes in: Eq. 23 (OAS), as scikit-learn has it.
+
+    >>> round(oas(torch.diag(torch.tensor([4.0, 1.0])), 10), 3)
+    0.632
+    """
+    width = len(covariance)
+    squares, size = covariance.square().mean(), covariance.diagonal().mean()
+    spread = (examples + 1) * (squares - size.square() / width)
+    return 1.0 if spread <= 0 else min(1.0, float((squares + size.square()) / spread))

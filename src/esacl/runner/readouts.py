@@ -1,0 +1,110 @@
+"""Every readout on one trained run: what each would answer, and what fitting it costs."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shlex import quote
+from statistics import fmean
+from time import perf_counter
+from typing import Any
+
+from esacl.artifacts import RunDirectory
+from esacl.config import SLOTS
+from esacl.errors import ConfigError, RunError
+from esacl.methods import PARTS
+from esacl.methods.names import part
+from esacl.metrics.memory import tensor_bytes
+from esacl.nets import Given, is_own
+from esacl.options import parse
+from esacl.part import Part
+from esacl.readouts.base import Readout
+from esacl.runner.entry import look
+from esacl.runner.opened import Run
+from esacl.streams import Stream
+from esacl.training.evaluate import evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class ReadoutResult:
+    """What a readout answers after the last task of a run, and what it costs to fit it at the end of a task."""
+
+    readout: str  # its name, and the options that it was given
+    task_il: float | None = None  # mean over the tasks
+    class_il: float | None = None
+    seconds: float | None = None
+    macs: int | None = None  # multiply-adds
+    share: float | None = None  # of what the run's training took, if it is fitted after every task
+    bytes: int | None = None  # that it adds to the saved model
+    refused: str | None = None  # why this run cannot be read out so
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+Wanted = str | tuple[str, Mapping[str, Any]]
+"""A readout by name, with options of its own if it is to have any."""
+
+
+def compare_readouts(
+    out: Path | str,
+    readouts: Sequence[Wanted] | None = None,
+    stream: Stream | None = None,
+    backbone: Given | None = None,
+    code: Collection[str] = (),
+    split: str | None = None,
+) -> list[ReadoutResult]:
+    """Fit readouts on the weights and the memory that a finished run ended with; nothing is written.
+
+    All of this library by default; others by name, with options: ("refit", {"decay": 0.1}). Training does not depend
+    on the readout, so accuracies are those of a run with that readout. But for `bias`, which holds examples out of
+    training: here it is fitted on what was rehearsed.
+    """
+    directory = RunDirectory(Path(out))
+    recorded = directory.config()
+    if directory.read_results() is None:
+        raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {quote(str(out))}`.")
+    own = backbone if is_own(recorded.net.backbone) else None
+    every: list[Wanted] = [*PARTS["readout"], ("bias", {"form": "norms"})]
+    wanted = every if readouts is None else readouts
+    with look(directory.path, stream, own, code) as run, run.trainer.parts.average.answering(run.trainer.net):
+        return [_result(run, each, split or run.config.train.split, code) for each in wanted]
+
+
+def _result(run: Run, wanted: Wanted, split: str, code: Collection[str]) -> ReadoutResult:
+    """One readout on a run that was loaded; a readout that does not fit it says why."""
+    net, parts, stream = run.trainer.net, run.trainer.parts, run.trainer.stream
+    name, given = (wanted, {}) if isinstance(wanted, str) else wanted
+    called = " ".join([name, *(f"{key}={value}" for key, value in given.items())])
+    kind = part("readout", name, code)
+    assert issubclass(kind, Readout)
+    kinds: dict[str, type[Part]] = {**{slot: type(each) for slot, each in zip(SLOTS, parts.all())}, "readout": kind}
+    options = parse(kind.Options, given, "readout")
+    settings = {**{slot: run.config.options.get(slot, {}) for slot in SLOTS}, "readout": asdict(options)}
+    refused = kind.misfit(kinds) or kind.problem(settings)
+    if refused is not None:
+        return ReadoutResult(called, refused=str(refused))
+    readout = kind(options, parts.readout.context)
+    macs, began = Counter(net.meter.executed_macs), perf_counter()
+    try:
+        readout.attach(net)
+        streams = getattr(readout, "streams", False)
+        stages = stream.stages if streams else stream.stages[-1:]
+        for stage in stages:
+            readout.fit(net, stage, parts.objective.remembered())
+    except ConfigError as error:
+        return ReadoutResult(called, refused=str(error))
+    seconds = perf_counter() - began
+    spent = (Counter(net.meter.executed_macs) - macs).total()
+    state = net.effective_state()
+    found = evaluate(net, readout, stream, split, parts.needs_task)
+    return ReadoutResult(
+        called,
+        task_il=fmean(found.task_il),
+        class_il=None if found.class_il is None else fmean(found.class_il),
+        seconds=seconds / len(stages),
+        macs=spent // len(stages),
+        bytes=tensor_bytes(readout.folded(state)) - tensor_bytes(state),
+        share=len(stream.stages) * seconds / len(stages) / run.trainer.seconds["train"],
+    )
