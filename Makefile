@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-tree bench-readouts bench-parity bench-startup bench-flatness results kill clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-tree bench-readouts bench-parity bench-startup bench-flatness results kill fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -21,6 +21,9 @@ demo: $(VENV)/.runtime ## train EsaCL on the embedded stream in under a minute a
 test: $(VENV)/.dev ## run every test, on up to four cores; COVER=yes also counts which lines they run
 	$(BIN)/python -m pytest $(if $(COVER),--cov --cov-report=term) --numprocesses auto --maxprocesses 4 --dist loadscope \
 		--no-loadscope-reorder
+
+fuzz: $(VENV)/.dev ## damage inputs of every kind and see that nothing comes of it: make fuzz CASES=10000 SEED=1
+	$(BIN)/python -m tests.faults --cases $(or $(CASES),10000) --seed $(or $(SEED),1)
 
 lint: $(VENV)/.dev ## style and types
 	$(BIN)/ruff check .

@@ -28,6 +28,7 @@ UNCOUNTED = (
     "conformance/",
     "deploy/test_exports",
     "estimator/test_saving",
+    "faults/",
     "grid/test_dead_workers",
     "grid/test_local",
     "report/test_html",

@@ -70,6 +70,20 @@ class Diverged(RunError):
     """Training whose loss is no number any more."""
 
 
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "can't start new thread")
+"""What torch and Python say of it, by platform."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that the memory is full: torch has no one class for it.
+
+    >>> out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory")), out_of_memory(ValueError("no"))
+    (True, False)
+    """
+    told = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
+    return told or isinstance(error, MemoryError)
+
+
 def unknown_name(kind: str, given: str, allowed: Iterable[str], remedy: str = "") -> ConfigError:
     """The error for a name that is not known, with the nearest one that is.
 

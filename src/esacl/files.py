@@ -124,12 +124,17 @@ class Folder:
         return self.path / name
 
     def refuse_link(self, name: str) -> None:
-        """Refuse an entry that leads elsewhere, also on a system where links are followed."""
+        """Refuse an entry that leads elsewhere, also on a system where links are followed, or that never ends."""
         path = self.path / name
         if path.is_symlink() or (hasattr(path, "is_junction") and path.is_junction()):
             raise RunError(
                 f"{str(path)!r} is a link, and runs neither read nor write through links: it may lead anywhere. Put "
                 f"what it leads to in its place, or delete it."
+            )
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RunError(
+                f"{str(path)!r} is a pipe or a device, and a run consists of files and folders. Delete it, or use "
+                f"another directory."
             )
 
     @contextmanager

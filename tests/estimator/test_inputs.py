@@ -169,3 +169,10 @@ def test_errors_name_the_parameters_and_no_flags(params, named):
     with pytest.raises(EsaclError, match=named) as refused:
         ContinualClassifier(**{"epochs": 3, "random_state": 0, **params}).fit(x, [0, 1] * 6)
     assert "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.int64])
+def test_a_score_takes_labels_as_tensors_of_any_kind(kind):
+    x, y = features(range(2))
+    model = small("finetune", epochs=1).fit(x, y)
+    assert model.score(x, torch.from_numpy(y).to(kind)) == model.score(x, y)

@@ -151,10 +151,10 @@ def test_each_drawn_example_is_augmented_afresh_by_its_own_number() -> None:
 
 def test_a_memory_that_was_used_otherwise_continues_from_a_saved_state_with_identical_draws() -> None:
     of = stream(augment=True)
-    memory = Reservoir(9, context(of), keep_logits=True)
+    memory = Reservoir(9, context(of, classes=1000), keep_logits=True)
     offer([20, 5], memory)
     memory.draw(4)
-    resumed = Reservoir(9, context(of), keep_logits=True)
+    resumed = Reservoir(9, context(of, classes=1000), keep_logits=True)
     offer([3], resumed)
     resumed.draw(2)
     resumed.load_state_dict(deepcopy(memory.state_dict()))

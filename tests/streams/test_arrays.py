@@ -179,3 +179,15 @@ def test_every_example_is_in_exactly_one_split_with_its_own_label(
             assert [stream.class_names[column] for column in part.y.tolist()] == [str(y[row]) for row in rows.tolist()]
             assert set(part.y.tolist()) == set(task.classes)  # at least one example of each class in each split
     assert sorted(seen) == list(range(classes * each))
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16])
+def test_tensors_of_short_floats_are_read(kind):
+    x = torch.arange(40.0).reshape(20, 2).to(kind)
+    stream = from_arrays(x, [0, 1] * 10)
+    assert stream.tasks[0].train.x.dtype == torch.float32
+
+
+def test_a_quantized_tensor_is_read_by_its_values():
+    x = torch.quantize_per_tensor(torch.arange(40.0).reshape(20, 2), 0.5, 0, torch.quint8)
+    assert everything(from_arrays(x, [0, 1] * 10)).unique().tolist() == torch.arange(40.0).tolist()

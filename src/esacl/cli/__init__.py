@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group
 
-from esacl.cli.consoles import STATUS, TEXT, leave_quietly, print_anything
+from esacl.cli.consoles import STATUS, TEXT, drop_output, leave_quietly, print_anything
 from esacl.cli.data import check_command, get_command
 from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
@@ -21,7 +21,7 @@ from esacl.cli.report import report_command
 from esacl.cli.run import resume_command, run_command
 from esacl.cli.table import table_command
 from esacl.cli.tune import tune_command
-from esacl.errors import EsaclError
+from esacl.errors import EsaclError, out_of_memory
 from esacl.grid.signals import terminable
 from esacl.short_names import as_flags
 from esacl.version import __version__
@@ -83,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             try:
                 app(sys.argv[1:] if arguments is None else arguments, exit_on_error=False, print_error=False)
             finally:
-                sys.stdout.flush()  # a closed pipe is met here, and not when Python ends
+                if sys.stdout is not None:  # as in `esacl methods >&-`
+                    sys.stdout.flush()  # a closed pipe is met here, and not when Python ends
     except CycloptsError as error:
         _refuse(told(error, app))
     except EsaclError as error:
@@ -92,15 +93,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         leave_quietly()
     except OSError as error:
+        drop_output()
         where = f" {str(error.filename)!r}" if error.filename else ""
         _refuse(f"the system refused{where}: {error.strerror or error}. Nothing that was saved is lost.")
     except KeyboardInterrupt:
         STATUS.print("interrupted.")
         raise SystemExit(130) from None
-    except Exception as error:  # a mistake of this library: the details are for its authors
-        _refuse(f"{saved_traceback(error)} Nothing that was saved is lost.")
+    except Exception as error:
+        if out_of_memory(error):
+            _refuse("the memory is full. Use a smaller network, batch or number of images. What was saved is whole.")
+        _refuse(f"{saved_traceback(error)} Nothing that was saved is lost.")  # a mistake of this library
 
 
 def _refuse(message: str) -> NoReturn:
-    STATUS.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    line = " ".join(message.splitlines())  # also where a value that it repeats has several
+    STATUS.print(f"error: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
     raise SystemExit(2) from None

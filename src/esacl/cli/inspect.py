@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from esacl.cli.consoles import TEXT
+from esacl.cli.consoles import TEXT, visible
 from esacl.cli.flags import Code
 from esacl.cli.lists import Json
 
@@ -75,7 +75,7 @@ def _tasks(found: Summary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for task in found.tasks:
         shares = ["–" if share is None else f"{share:.1%}" for share in (task.task_il, task.class_il)]
-        table.add_row(str(task.number), Text(", ".join(map(str, task.classes))), *(shares if known else ()))
+        table.add_row(str(task.number), Text(visible(", ".join(map(str, task.classes)))), *(shares if known else ()))
     return table
 
 

@@ -71,4 +71,5 @@ def warnings_as_notes(console: Console) -> Iterator[None]:
                 usual(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
+        warnings.filterwarnings("ignore", module=r"PIL\.")  # of damaged images, which are told one by one
         yield

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from esacl.cli.consoles import STATUS, TEXT
+from esacl.cli.consoles import STATUS, TEXT, visible
 from esacl.cli.flags import Code
 from esacl.cli.inspect import Model, Own
 from esacl.cli.lists import Json
@@ -81,7 +81,9 @@ def _table(read: list[Answer]) -> Table:
     for answer in read:
         for place, (name, share) in enumerate(answer.best):
             shown = str(answer.path) if place == 0 else ""
-            table.add_row(Text(shown), Text(str(name)), f"{share:.1%}", style=None if place == 0 else "dim")
+            table.add_row(
+                Text(visible(shown)), Text(visible(str(name))), f"{share:.1%}", style=None if place == 0 else "dim"
+            )
     return table
 
 

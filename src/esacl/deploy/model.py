@@ -80,6 +80,9 @@ class Trained:
 
     def densities(self) -> dict[str, float]:
         """Share of the weights in use, by layer."""
+        shapes = {name: value.shape for name, value in self._outline().state_dict().items()}
+        if any(name not in self.weights or self.weights[name].shape != shapes[name] for name in self.prunable):
+            raise self._unfit()
         masks = used(self.weights, self.beside, self.prunable)
         return {name: mask.sum().item() / mask.numel() for name, mask in masks.items()}
 

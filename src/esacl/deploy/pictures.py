@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from esacl.deploy.model import Label, Trained
-from esacl.errors import InputError
+from esacl.errors import InputError, RunError
 from esacl.streams.folder import decoded, image_files
 from esacl.streams.images import Progress
 
@@ -41,6 +41,10 @@ def answers(
         if len(read):
             with torch.no_grad():
                 shares, _ = module(to_channels(read.x, model.shape[0]).float() / 255)
+            if not shares.isfinite().all():
+                raise RunError(
+                    "the model answers with NaN: its weights are no numbers, or too large. Train or export it again."
+                )
             chances = dict(zip(read.y.tolist(), shares))
         for row, path in enumerate(batch):
             if row in chances:

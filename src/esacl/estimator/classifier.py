@@ -179,6 +179,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chances: npt.NDArray[np.float64] = self._scores(X).double().softmax(1).numpy()
         return chances
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy on these examples."""
+        return float(super().score(X, out_of_torch(y, "y"), sample_weight))
+
     @property
     def density_(self) -> float:
         """Share of the weights (head and biases apart) that are in use."""

@@ -85,6 +85,8 @@ def _arranged(array: Array, channels: str) -> tuple[Literal["features", "images"
     """Features as [N, 1, 1, D], images as [N, C, H, W]; bytes stay bytes in images only."""
     if channels not in CHANNELS:
         raise ConfigError(f"channels = {channels!r} is not allowed. Allowed: {', '.join(map(repr, CHANNELS))}.")
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"X holds values of type {array.dtype}. Give numbers.")
     if array.ndim == 2:
         return "features", array.astype(np.float64, copy=False)[:, None, None, :]
     if array.ndim not in (3, 4):

@@ -22,6 +22,11 @@ ASIDE = {"train.unpruned"}
 """Settings that add a figure to a run and change no other: a run is not trained again for them."""
 
 
+def _text(path: Path) -> str:
+    """What a grid left beside a run; damage to it is no reason to stop."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """One point with one seed: its directory, and beside it what was asked for."""
@@ -63,7 +68,7 @@ class Cell:
                 f"{str(self.path)!r} holds a run that no grid began (there is no {asked.name} beside it). "
                 f"Move it away, or choose another --out."
             )
-        if asked.read_text(encoding="utf-8") != self.wish():
+        if _text(asked) != self.wish():
             return "changed"
         if self.directory.results.exists():
             return "finished"
@@ -75,7 +80,7 @@ class Cell:
 
     def stopped(self) -> str | None:
         """Why it was stopped; None where it was not."""
-        return self.beside("stopped").read_text(encoding="utf-8").strip() if self.state() == "stopped" else None
+        return _text(self.beside("stopped")).strip() if self.state() == "stopped" else None
 
     def fail(self, reason: str, trace: str = "") -> str:
         """Leave beside the run why it is not finished, and what only a developer can read; returns what to tell."""
@@ -89,7 +94,7 @@ class Cell:
     def failure(self) -> str | None:
         """Why its last attempt failed; None where none has, or it has been begun again since."""
         note = self.beside("failed")
-        return note.read_text(encoding="utf-8").strip() if note.exists() and self.state() not in ENDED else None
+        return _text(note).strip() if note.exists() and self.state() not in ENDED else None
 
     def claim(self, directory: RunDirectory) -> State:
         """Make its directory, which is held, that of a run with these settings; returns what it was before.

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 
-from esacl.documents import parse_json
+from esacl.documents import as_record, parse_json
 from esacl.errors import RunError
 from esacl.files import write_atomic
 from esacl.grid.plan import Cell, failures, lay_out, stops
 from esacl.grid.points import Point
-from esacl.grid.recipe import Recipe
+from esacl.grid.recipe import Recipe, checked_seeds
 from esacl.report import load_run
 from esacl.report.differences import difference_table
 from esacl.report.formats import as_csv, as_markdown, markdown_code, markdown_text, without_html
@@ -40,19 +40,10 @@ def read_grid(out: Path) -> tuple[Recipe, list[Cell]]:
     """The grid in a folder, and its runs."""
     path = out / RECIPE
     try:
-        document = parse_json(path.read_bytes())
-        points = [
-            Point(
-                point["row"],
-                dict(point["axes"]),
-                dict(point["settings"]),
-                stop_at_chance=bool(point.get("stop_at_chance")),
-            )
-            for point in document["points"]
-        ]
-        seeds, against = list(document["seeds"]), document.get("against")
-        recipe = Recipe(document["title"], document["about"], seeds, points, against)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = as_record(parse_json(path.read_bytes()), Recipe)
+        checked_seeds(found.seeds)
+        recipe = replace(found, points=[replace(point, code=()) for point in found.points])  # no file starts code
+    except (OSError, ValueError) as error:
         raise RunError(
             f"{str(path)!r} is damaged ({error}). Repeat `esacl grid` with its recipe: it writes the file anew."
         ) from None

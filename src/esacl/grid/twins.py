@@ -36,7 +36,7 @@ def check_kinds(kinds: Any, where: str) -> list[str]:
     if not isinstance(kinds, list):
         raise ConfigError(f"twins = {kinds!r} in {where} is not allowed. Allowed: a list of {', '.join(KINDS)}.")
     for kind in kinds:
-        if kind not in KINDS:
+        if str(kind) not in KINDS:
             raise unknown_name(f"twin of {where}", str(kind), KINDS)
     return kinds
 

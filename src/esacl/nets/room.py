@@ -4,11 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torch import OutOfMemoryError, nn
+from torch import nn
 
-from esacl.errors import ConfigError
-
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # what torch says of itself, by platform
+from esacl.errors import ConfigError, out_of_memory
 
 
 @contextmanager
@@ -19,10 +17,8 @@ def building(what: str, *modules: nn.Module, where: str = "cpu") -> Iterator[Non
         raise _too_large(what, size, where)
     try:
         yield
-    except (MemoryError, OutOfMemoryError):
-        raise _too_large(what, size, where) from None
-    except RuntimeError as error:
-        if not any(words in str(error) for words in _NO_MEMORY):
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
             raise
         raise _too_large(what, size, where) from None
 

@@ -95,3 +95,7 @@ class Reservoir:
         for name, own in self._generators.items():
             own.set_state(state["generators"][name].cpu())
         self._store = {name: value.clone().to(self._context.device) for name, value in state["store"].items()}
+        if any(len(value) != self.capacity for value in self._store.values()):
+            raise ValueError(f"the memory has room for {self.capacity} examples, but others are stored")
+        if "y" in self._store and not self._store["y"].clamp(0, self._context.classes - 1).equal(self._store["y"]):
+            raise ValueError(f"the memory holds labels that are not below {self._context.classes}")

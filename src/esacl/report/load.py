@@ -1,14 +1,16 @@
 """Read a run directory, and say plainly when it cannot be reported."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
 from shlex import quote
 from statistics import fmean
+from typing import Any
 
 from esacl.artifacts import RunDirectory
 from esacl.errors import ConfigError, RunError
 from esacl.report.record import SETTINGS, Epoch, Matrix, RunRecord, Scores, Seconds
+from esacl.report.sweeps import SWEEPS
 from esacl.report.units import clean
 from esacl.results import Results
 from esacl.training.events import EpochDone
@@ -33,6 +35,22 @@ def load_run(path: Path) -> RunRecord:
         return _record(directory, results)
     except ConfigError as error:
         raise RunError(f"{error} Or report another run directory.") from None
+
+
+def _settings(directory: RunDirectory) -> Mapping[str, Any]:
+    """The settings as they are written, if sections are tables and what is plotted is a number."""
+    found = directory.tables()
+    for name, section in found.items():
+        if name in ("method", "seed", "preset"):
+            continue
+        if not isinstance(section, dict):
+            raise ConfigError(f"{str(directory.path / 'config.toml')!r} is damaged: {name} = {section!r} is no table.")
+        for key, value in section.items():
+            if any(sweep.path == f"{name}.{key}" for sweep in SWEEPS) and type(value) not in (int, float):
+                raise ConfigError(
+                    f"{str(directory.path / 'config.toml')!r} is damaged: {name}.{key} = {value!r} is no number."
+                )
+    return found
 
 
 def _record(directory: RunDirectory, results: Results) -> RunRecord:
@@ -63,7 +81,7 @@ def _record(directory: RunDirectory, results: Results) -> RunRecord:
         peak_memory_bytes=results.peak_memory_bytes,
         remembered_bytes=results.remembered_bytes,
         footprint=results.footprint_bytes,
-        config=directory.tables(),
+        config=_settings(directory),
         log=_log(directory, results.tasks),
         task_classes=tuple(tuple(map(clean, names)) for names in results.task_classes),
         versions={clean(name): clean(version) for name, version in results.versions.items()},

@@ -158,8 +158,9 @@ def out_of_torch(values: Any, what: str) -> Any:
         return values
     if values.is_meta:
         raise DataError(f"{what} is a tensor on the device 'meta', which holds no values. Give one that does.")
+    values = values.dequantize() if values.is_quantized else values
     dense = values.detach().to_dense() if values.layout != torch.strided else values.detach()
-    return (dense.float() if dense.dtype == torch.bfloat16 else dense).cpu().numpy()
+    return (dense.float() if dense.is_floating_point() and dense.dtype.itemsize < 4 else dense).cpu().numpy()
 
 
 def _finite(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:

@@ -227,6 +227,9 @@ class Trainer:
         self.untrained = None if state["untrained"] is None else as_record(state["untrained"], Accuracies)
         self.rows = as_record(state["rows"], list[Accuracies])
         self.unpruned = as_record(state["unpruned"], list[Accuracies])
+        widths = {len(each) for row in self.rows for each in (row.task_il, row.class_il) if each is not None}
+        if widths - {len(self.stream.tasks)}:
+            raise ValueError(f"accuracies are not those of {len(self.stream.tasks)} tasks")
         self.paper_macs = as_record(state["paper_macs"], float)
         self.samples = as_record(state["samples"], int)
         self.seconds = as_record(state["seconds"], dict[str, float])
