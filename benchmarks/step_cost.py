@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from synthetic import in_alternation, random_stream, trainer_of
 
-from esacl.training.step import apply_constraints, remembered_values
+from esacl.training.step import apply_constraints, snapshot_constrained
 from esacl.training.trainer import Trainer
 
 SAM = {"rho": 0.05}
@@ -45,7 +45,7 @@ def bookkeeping(trainer: Trainer, rounds: int = 20) -> float:
     times = []
     for _ in range(rounds):
         began = perf_counter()
-        before = remembered_values(trainer.net, trainer.parts)
+        before = snapshot_constrained(trainer.net, trainer.parts)
         trainer.net.step(trainer.optimizer)
         if before:
             apply_constraints(trainer.net, trainer.parts, before)

@@ -55,7 +55,7 @@ def short_reports():
     Pages have tests of their own, and runs in other processes write them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("esacl.runner.opened.write_report", lambda _, out: out.write_text("a page"))
+        patch.setattr("esacl.runner.active_run.write_report", lambda _, out: out.write_text("a page"))
         yield
 
 
@@ -64,4 +64,4 @@ def whole_reports(monkeypatch):
     """Runs in this process write their page, as they do elsewhere."""
     from esacl.report import write_report
 
-    monkeypatch.setattr("esacl.runner.opened.write_report", write_report)
+    monkeypatch.setattr("esacl.runner.active_run.write_report", write_report)

@@ -86,12 +86,12 @@ def test_remembered_are_the_bytes_of_all_tensors_that_the_parts_hold(method, str
 
 
 def test_the_peak_of_memory_is_that_of_all_processes_of_a_run(stream, tmp_path, monkeypatch):
-    monkeypatch.setattr("esacl.runner.opened.peak_memory_bytes", lambda device: 900)
+    monkeypatch.setattr("esacl.runner.active_run.peak_memory_bytes", lambda device: 900)
     with start(SETTINGS, tmp_path / "run", stream=stream) as half:
         for event in half.events():
             if isinstance(event, TaskDone):
                 break
-    monkeypatch.setattr("esacl.runner.opened.peak_memory_bytes", lambda device: 700)
+    monkeypatch.setattr("esacl.runner.active_run.peak_memory_bytes", lambda device: 700)
     assert esacl.resume(tmp_path / "run", stream=stream).peak_memory_bytes == 900
 
 

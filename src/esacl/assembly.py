@@ -5,8 +5,8 @@ import torch
 from esacl.config import Config
 from esacl.methods import Method, build_parts, compose, training_columns
 from esacl.nets import Network, OwnNet, build_model
+from esacl.nets.data_parallel import Shares
 from esacl.nets.room import building
-from esacl.nets.shares import Shares
 from esacl.streams.base import Stream
 from esacl.training.trainer import Trainer
 from esacl.types import Context

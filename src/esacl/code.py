@@ -41,7 +41,7 @@ def imported(kind: str, name: str, noun: str = "OBJECT") -> Any:
             found = getattr(_from_file(where) if where.endswith(".py") else import_module(where), wanted, None)
         except (Exception, SystemExit) as error:
             raise ConfigError(
-                f"{kind} {name!r} cannot be imported from {str(Path.cwd())!r}: {told(error)}. Mend it, or write "
+                f"{kind} {name!r} cannot be imported from {str(Path.cwd())!r}: {message(error)}. Mend it, or write "
                 f"{form(noun)}."
             ) from None
     if found is None:
@@ -59,7 +59,7 @@ def check_allowed(kind: str, name: str, allowed: Collection[str]) -> None:
         raise ConfigError(wrong, remedy=again, kind=kind, what=what, name=name)
 
 
-def told(error: BaseException) -> str:
+def message(error: BaseException) -> str:
     """An error of someone else's code in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0].rstrip('. ')}" if lines else type(error).__name__

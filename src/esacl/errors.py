@@ -27,7 +27,7 @@ class EsaclError(Exception):
         self.prefix = ""
 
     def __str__(self) -> str:
-        text = super().__str__() if self.problem is None else self.problem.told(self.naming or as_path)
+        text = super().__str__() if self.problem is None else self.problem.message(self.naming or as_path)
         return f"{self.prefix}{text}"
 
     def within(self, where: str) -> Self:

@@ -70,7 +70,7 @@ def describe(hint: Any, bounds: Mapping[str, Any]) -> str:
     return ", or ".join(parts)
 
 
-class Told(NamedTuple):
+class OptionHelp(NamedTuple):
     """What is told of an option."""
 
     default: Any
@@ -78,11 +78,11 @@ class Told(NamedTuple):
     allowed: str
 
 
-def helps(kind: Any) -> dict[str, Told]:
+def helps(kind: Any) -> dict[str, OptionHelp]:
     """What is told of each option of a dataclass."""
     hints = get_type_hints(kind)
     return {
-        f.name: Told(
+        f.name: OptionHelp(
             None if f.default is MISSING else f.default, f.metadata["help"], describe(hints[f.name], f.metadata)
         )
         for f in fields(kind)

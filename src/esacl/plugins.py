@@ -4,7 +4,7 @@ from collections.abc import Collection
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from esacl.code import told
+from esacl.code import message
 from esacl.errors import ConfigError
 
 GROUPS = {"methods": "method", "streams": "stream", "backbones": "backbone", "readouts": "readout", "parts": "part"}
@@ -31,7 +31,7 @@ def load(group: str, name: str) -> Any | None:
     except (Exception, SystemExit) as error:
         raise ConfigError(
             f"the plugin {owner(entry)} offers the {kind} {name!r}, but {entry.value!r} cannot be imported: "
-            f"{told(error)}. Update or uninstall the plugin."
+            f"{message(error)}. Update or uninstall the plugin."
         ) from None
 
 

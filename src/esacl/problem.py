@@ -50,7 +50,7 @@ class Problem:
         self.wrong, self.setting, self.value, self.allowed, self.remedy = wrong, setting, value, allowed, remedy
         self.values = values
 
-    def told(self, naming: Naming) -> str:
+    def message(self, naming: Naming) -> str:
         """The message with the names of a front end."""
         given = {} if self.setting is None else {"given": naming(self.setting, self.value)}
         parts = (self.wrong, self.allowed and "Allowed: {allowed}.", self.remedy)
@@ -58,7 +58,7 @@ class Problem:
         return _Template(naming).vformat(" ".join(filter(None, parts)), (), values)
 
     def __str__(self) -> str:
-        return self.told(as_path)
+        return self.message(as_path)
 
 
 class _Setting(str):

@@ -236,7 +236,7 @@ def test_a_problem_is_the_same_sentence_with_other_names():
     problem = Problem(
         "{given} is odd.", "train.columns", "seen", allowed="all", remedy="Use {selection.redundant:true}."
     )
-    assert problem.told(as_path) == "train.columns = 'seen' is odd. Allowed: all. Use selection.redundant = true."
-    assert problem.told(as_parameter) == (
+    assert problem.message(as_path) == "train.columns = 'seen' is odd. Allowed: all. Use selection.redundant = true."
+    assert problem.message(as_parameter) == (
         "columns='seen' is odd. Allowed: all. Use options={'selection': {'redundant': True}}."
     )

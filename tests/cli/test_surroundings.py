@@ -9,7 +9,7 @@ import pytest
 
 from esacl.cli import main
 from esacl.cli.consoles import STATUS
-from esacl.cli.mistakes import warnings_as_notes
+from esacl.cli.errors import warnings_as_notes
 from tests.deploy.models import saved
 
 

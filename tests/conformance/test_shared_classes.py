@@ -115,7 +115,7 @@ def test_a_run_opens_its_blurred_stream_again_when_it_resumes(tmp_path):
     spread = {"tasks": 2, "limit_per_class": 10, "blur": 0.3}
     given = esacl.Config.from_mapping({**settings("der++").to_mapping(), "stream": spread})
     whole = esacl.run(given, tmp_path / "whole")
-    for event in esacl.stream(given, tmp_path / "part"):
+    for event in esacl.iter_run(given, tmp_path / "part"):
         if type(event).__name__ == "TaskDone":
             break
     assert esacl.resume(tmp_path / "part").matrix == whole.matrix

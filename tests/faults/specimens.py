@@ -116,7 +116,7 @@ def make(folder: Path) -> None:
 
 def begun(folder: Path) -> None:
     """A run that stopped in the middle."""
-    for event in esacl.stream(esacl.Config.of(**SETTINGS), folder):
+    for event in esacl.iter_run(esacl.Config.of(**SETTINGS), folder):
         if isinstance(event, TaskDone) and event.task == 2:
             break
 

@@ -4,14 +4,14 @@ import os
 from typing import Any
 
 from esacl.grid import local
-from esacl.runner import opened
+from esacl.runner import active_run
 
 serve = local.serve
 
 
 def serve_briefly(jobs: Any, events: Any) -> None:
     """As it is, but for the page of a run, which is most of the time of so short a run."""
-    opened.write_report = lambda _, out: out.write_text("a page")  # type: ignore[assignment]
+    active_run.write_report = lambda _, out: out.write_text("a page")  # type: ignore[assignment]
     serve(jobs, events)
 
 
@@ -26,5 +26,5 @@ def serve_broken(jobs: Any, events: Any) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("by accident")
 
-    opened.Run.finish = broken  # type: ignore[method-assign, assignment]
+    active_run.Run.finish = broken  # type: ignore[method-assign, assignment]
     serve(jobs, events)

@@ -152,7 +152,7 @@ def test_data_selection_compares_the_examples_that_it_keeps_with_each_other_only
     part.end_task(net, STREAM.tasks[0])
     part.begin_task(net, STREAM.tasks[1])
     composed.selection.begin_task(8)
-    composed.selection.observe(composed.gradient.fill(net, part, batch, composed.selection))
+    composed.selection.observe(composed.gradient.compute_gradients(net, part, batch, composed.selection))
     disturb(net, part)
     ranked = None if selection["rule"] == "random" else part.fit_loss(net(batch.inputs), batch).detach()
     if selection.get("ranking") == "stale":
@@ -162,7 +162,7 @@ def test_data_selection_compares_the_examples_that_it_keeps_with_each_other_only
     rows = composed.selection.update_set(batch, ranked)
     assert rows is not None
     assert len(rows) == 4
-    trace = composed.gradient.fill(net, part, batch, composed.selection)
+    trace = composed.gradient.compute_gradients(net, part, batch, composed.selection)
     assert trace.updated == 4
     sub = replace(batch.take(rows), drawn=None)
     z = project(net(sub.inputs).features, part.projection).double()
@@ -256,7 +256,7 @@ def test_an_example_without_any_feature_has_a_finite_gradient() -> None:
 
 def test_exemplars_are_chosen_at_random_by_the_seed() -> None:
     def chosen(seed: int) -> Tensor:
-        held = learning(network(), seed=seed).remembered()
+        held = learning(network(), seed=seed).buffer_examples()
         assert held is not None
         return held.x
 

@@ -70,7 +70,7 @@ def test_exemplars_of_an_old_class_are_the_first_of_those_it_had_before(method: 
     shares = []
     for event in training.run():
         if isinstance(event, TaskDone):
-            held = training.parts.objective.remembered()
+            held = training.parts.objective.buffer_examples()
             assert held is not None
             now = {column: held.x[held.y == column] for column in held.y.unique().tolist()}
             for column, images in before.items():
@@ -99,7 +99,7 @@ def test_a_task_is_learnt_together_with_the_exemplars_of_earlier_ones(kind: type
     first = kind(kind.Options(20), context(STREAM)).training_set(STREAM.tasks[0])
     assert torch.equal(first.x, STREAM.tasks[0].train.x)
     part, task = taught(kind), STREAM.tasks[1]
-    both, stored = part.training_set(task), part.remembered()
+    both, stored = part.training_set(task), part.buffer_examples()
     assert stored is not None
     assert torch.equal(both.x, torch.cat([task.train.x, stored.x]))
     assert torch.equal(both.y, torch.cat([task.train.y, stored.y]))
@@ -122,7 +122,7 @@ def test_watching_the_memory_sees_other_examples_each_time_and_only_those_of_ear
 ) -> None:
     assert kind(kind.Options(20), context(STREAM)).memory_batch(4) is None
     part = taught(kind, tasks=2)
-    stored = part.remembered()
+    stored = part.buffer_examples()
     assert stored is not None
     looks = [part.memory_batch(6) for _ in range(3)]
     drawn = []
@@ -162,7 +162,7 @@ def test_it_continues_from_a_saved_state_in_an_objective_that_was_used_for_somet
     fresh.attach(network())
     empty = deepcopy(fresh.state_dict())
     other.load_state_dict(empty)
-    assert other.remembered() is None
+    assert other.buffer_examples() is None
     assert not other.teacher
 
 

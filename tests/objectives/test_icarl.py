@@ -72,7 +72,7 @@ def disturb(net: Network) -> None:
 
 def test_exemplars_are_herded_on_normalised_features_of_the_network_as_it_is_when_the_task_ends() -> None:
     part, net = learnt()
-    train, held = STREAM.tasks[0].train, part.remembered()
+    train, held = STREAM.tasks[0].train, part.buffer_examples()
     assert held is not None
     for column in (0, 1):
         own = train.x[train.y == column]
@@ -153,7 +153,7 @@ def fitted(net: Network, task: Task, remembered: Examples | None) -> NearestMean
 def test_the_nearest_mean_is_the_one_that_scikit_learn_finds() -> None:
     part, net = learnt(60)
     part.end_task(net, STREAM.tasks[1])
-    held = part.remembered()
+    held = part.buffer_examples()
     assert held is not None
     readout = fitted(net, STREAM.tasks[1], held)
     x = STREAM.inputs.plain(torch.cat([task.test.x for task in STREAM.tasks]))
@@ -173,20 +173,20 @@ def test_the_nearest_mean_is_the_one_that_scikit_learn_finds() -> None:
 
 def test_classes_that_were_not_learnt_never_win() -> None:
     part, net = learnt()
-    readout = fitted(net, STREAM.tasks[0], part.remembered())
+    readout = fitted(net, STREAM.tasks[0], part.buffer_examples())
     assert (readout.logits(net, torch.randn(50, 1, 8, 8, generator=generator(0, "x")), None)[:, 2:] == MASKED).all()
 
 
 def test_a_class_without_exemplars_has_the_mean_of_its_training_examples() -> None:
     """So it is when the network is evaluated before it is pruned: the exemplars of the task are not chosen yet."""
     part, net = learnt()
-    readout = fitted(net, STREAM.tasks[1], part.remembered())
+    readout = fitted(net, STREAM.tasks[1], part.buffer_examples())
     train = STREAM.tasks[1].train
     with net.inference():
         features = normalize(net(STREAM.inputs.plain(train.x)).features)
     for column in (2, 3):
         torch.testing.assert_close(readout.means[column], normalize(features[train.y == column].mean(0), dim=0))
-    assert torch.equal(readout.means[:2], fitted(net, STREAM.tasks[0], part.remembered()).means[:2])
+    assert torch.equal(readout.means[:2], fitted(net, STREAM.tasks[0], part.buffer_examples()).means[:2])
     assert readout.known.tolist() == [True] * 4 + [False] * 2
     alone = fitted(net, STREAM.tasks[1], None)
     assert torch.equal(alone.means[2:4], readout.means[2:4])
@@ -194,11 +194,11 @@ def test_a_class_without_exemplars_has_the_mean_of_its_training_examples() -> No
 
 def test_means_move_with_the_network() -> None:
     part, net = learnt()
-    readout = fitted(net, STREAM.tasks[0], part.remembered())
+    readout = fitted(net, STREAM.tasks[0], part.buffer_examples())
     before = readout.means.clone()
     with torch.no_grad():
         net.stored["backbone.first.bias"].add_(1)
-    readout.fit(net, STREAM.tasks[0], part.remembered())
+    readout.fit(net, STREAM.tasks[0], part.buffer_examples())
     assert not torch.allclose(readout.means[:2], before[:2])
 
 
@@ -207,7 +207,7 @@ def test_a_plain_network_with_the_folded_head_answers_as_the_readout(backbone: s
     net = network(backbone, 8)
     part, _ = learnt(60, net)
     part.end_task(net, STREAM.tasks[1])
-    readout = fitted(net, STREAM.tasks[1], part.remembered())
+    readout = fitted(net, STREAM.tasks[1], part.buffer_examples())
     plain = network(backbone, 8, seed=9)
     folded = readout.folded(net.model.state_dict())
     plain.model.load_state_dict(folded)
@@ -219,12 +219,12 @@ def test_a_plain_network_with_the_folded_head_answers_as_the_readout(backbone: s
 
 def test_the_means_are_in_the_state() -> None:
     part, net = learnt()
-    readout = fitted(net, STREAM.tasks[0], part.remembered())
+    readout = fitted(net, STREAM.tasks[0], part.buffer_examples())
     state = readout.state_dict()
     resumed = fitted(network(seed=4), STREAM.tasks[2], None)
     resumed.load_state_dict(deepcopy(state))
     assert torch.equal(resumed.means, readout.means)
     assert torch.equal(resumed.known, readout.known)
     assert resumed.means.device == CPU
-    readout.fit(net, STREAM.tasks[1], part.remembered())
+    readout.fit(net, STREAM.tasks[1], part.buffer_examples())
     assert state["known"].tolist() == [True] * 2 + [False] * 4, "a saved state does not change with the readout"

@@ -160,7 +160,7 @@ def test_only_logits_that_will_be_stored_are_wanted_and_asking_decides_what_is_s
     remember(twin, net)
     examples = batch(8, STREAM, task=1)
     trace = Trace(examples, answer(net, examples.x), torch.zeros(8), torch.zeros(()), 8)
-    wanted = part.wanted(examples)
+    wanted = part.rows_to_store(examples)
     part.after_step(net, trace)
     twin.after_step(net, trace)
     assert part.memory.seen == twin.memory.seen == 20

@@ -48,7 +48,7 @@ class Odd(DataSelector):
 class WantsTwo(Objective):
     """Will need the outputs of two examples, whatever is trained on."""
 
-    def wanted(self, batch: Batch) -> Tensor:
+    def rows_to_store(self, batch: Batch) -> Tensor:
         return torch.tensor([5, 2])
 
 
@@ -63,7 +63,7 @@ class Contrasting(Objective):
 def fill(net: Network, kind: type[Objective] = Objective, selector: type[DataSelector] = KeepAll) -> Trace:
     known = context()
     rule = GradientRule(NoOptions(), known)
-    return rule.fill(net, kind(NoOptions(), known), batch(), selector(NoOptions(), known))
+    return rule.compute_gradients(net, kind(NoOptions(), known), batch(), selector(NoOptions(), known))
 
 
 def assert_gradients(net: Network, loss: Tensor) -> None:
@@ -110,7 +110,7 @@ def test_losses_that_compare_examples_compare_those_of_the_update_set(selector: 
     inputs = tuple((-1) ** view * examples.x for view in range(views))
     examples = Batch(inputs, examples.raw, examples.y, examples.task, examples.index)
     part, rule = Contrasting(NoOptions(), known), GradientRule(NoOptions(), known)
-    trace = rule.fill(net, part, examples, selector(NoOptions(), known))
+    trace = rule.compute_gradients(net, part, examples, selector(NoOptions(), known))
     whole = part.fit_loss(net(examples.inputs), examples)
     rows = torch.arange(1, 8, 2) if selector is Odd else whole.topk(3).indices
     chosen = examples.take(rows)
@@ -193,7 +193,7 @@ def test_wanted_rows_are_seen_but_not_learnt_from() -> None:
 @pytest.mark.parametrize("selector", [KeepAll, Hardest, HardestByPass])
 def test_nobody_is_asked_for_wanted_rows_where_all_are_seen(selector: type[DataSelector]) -> None:
     class NeverAsked(Objective):
-        def wanted(self, batch: Batch) -> Tensor:
+        def rows_to_store(self, batch: Batch) -> Tensor:
             raise AssertionError("every row is seen")
 
     trace = fill(network(), NeverAsked, selector)

@@ -117,7 +117,7 @@ def test_the_gradients_are_those_of_the_unrolled_inner_steps(
         second_order,
         by,
     )
-    rule(clip=clip, clip_by=by, second_order=second_order).fill(net, replaying(), examples, keep())
+    rule(clip=clip, clip_by=by, second_order=second_order).compute_gradients(net, replaying(), examples, keep())
     for found, twins in zip((net.stored, update.learned), expected):
         for name, value in found.items():
             torch.testing.assert_close(value.grad, twins[name], rtol=1e-3, atol=1e-5, msg=name)
@@ -131,7 +131,7 @@ def test_the_orders_and_the_clipping_of_the_inner_steps_make_a_difference() -> N
     forms = [{"clip": 0.05}, {"clip_by": "norm"}, {"clip": 0.5, "clip_by": "norm"}]
     for options in ({}, {"second_order": True}, *forms, {"slices": 2}):
         net, _ = learner()
-        rule(**options).fill(net, replaying(), batch(8, STREAM, 1), keep())
+        rule(**options).compute_gradients(net, replaying(), batch(8, STREAM, 1), keep())
         found.append(torch.cat([value.flatten() for value in net.gradients().values()]))
     assert all((one - found[0]).norm() > 0.01 * found[0].norm() for one in found[1:])
 
@@ -140,7 +140,7 @@ def test_the_sum_of_the_meta_losses_is_the_mean_times_the_inner_steps() -> None:
     traces, found = [], []
     for meta in ("mean", "sum"):
         net, _ = learner()
-        traces.append(rule(meta=meta).fill(net, replaying(), batch(8, STREAM, 1), keep()))
+        traces.append(rule(meta=meta).compute_gradients(net, replaying(), batch(8, STREAM, 1), keep()))
         found.append({name: value.grad for name, value in {**net.stored, **net.extra}.items()})
     torch.testing.assert_close(4 * traces[0].loss, traces[1].loss)
     for name, gradient in found[0].items():
@@ -162,7 +162,7 @@ def test_an_inner_gradient_of_zero_leaves_finite_gradients(second_order: bool) -
             return 0 * outputs.logits.sum(1) + 1
 
     net, update = learner()
-    rule(second_order=second_order).fill(net, Flat(NoOptions(), context()), batch(), keep())
+    rule(second_order=second_order).compute_gradients(net, Flat(NoOptions(), context()), batch(), keep())
     for value in (*net.stored.values(), *update.learned.values()):
         assert value.grad is not None
         assert value.grad.isfinite().all()
@@ -173,7 +173,7 @@ def test_looking_ahead_changes_neither_weights_nor_rates_nor_the_view() -> None:
     net, update = learner()
     before, rates = weights(net), detached(update.learned)
     net.view = masked
-    rule().fill(net, replaying(), batch(8, STREAM, 1), keep())
+    rule().compute_gradients(net, replaying(), batch(8, STREAM, 1), keep())
     assert same(weights(net), before)
     assert same(detached(update.learned), rates)
     assert net.view is masked
@@ -182,7 +182,7 @@ def test_looking_ahead_changes_neither_weights_nor_rates_nor_the_view() -> None:
 def test_all_meta_losses_replay_the_same_examples_and_the_draws_stand_as_after_one() -> None:
     part, twin = replaying(Noting), replaying()
     assert isinstance(part, Noting)
-    rule().fill(learner()[0], part, batch(8, STREAM, 1), keep())
+    rule().compute_gradients(learner()[0], part, batch(8, STREAM, 1), keep())
     drawn = twin.draw()
     assert len(part.replayed) == 1
     assert torch.equal(part.replayed[0], drawn.x)
@@ -198,7 +198,7 @@ def test_slices_share_the_batch_evenly_and_have_two_examples_at_least(
 ) -> None:
     part = replaying(Noting)
     assert isinstance(part, Noting)
-    rule(slices=slices).fill(learner()[0], part, batch(examples, STREAM, 1), keep())
+    rule(slices=slices).compute_gradients(learner()[0], part, batch(examples, STREAM, 1), keep())
     assert part.sizes == sizes + [examples] * len(sizes)
 
 
@@ -206,8 +206,8 @@ def test_slices_share_the_batch_evenly_and_have_two_examples_at_least(
 def test_only_the_update_set_counts_and_the_trace_is_of_what_was_seen_at_the_weights(ranking: str) -> None:
     examples, rows = batch(8, STREAM, 1), [6, 1, 3, 0, 2]
     (net, _), (twin, _) = learner(), learner()
-    trace = rule().fill(net, replaying(), examples, Given(rows, ranking))
-    alone = rule().fill(twin, replaying(), examples.take(torch.tensor(rows)), keep())
+    trace = rule().compute_gradients(net, replaying(), examples, Given(rows, ranking))
+    alone = rule().compute_gradients(twin, replaying(), examples.take(torch.tensor(rows)), keep())
     for name, gradient in twin.gradients().items():
         torch.testing.assert_close(net.gradients()[name], gradient, msg=name)
     torch.testing.assert_close(trace.loss, alone.loss)
@@ -236,7 +236,7 @@ def test_batch_statistics_see_the_last_meta_loss_alone(second_order: bool) -> No
         second_order,
     )
     functional_call(fresh, path[-1], (torch.cat([examples.x, drawn.x]),))
-    rule(clip=2.0, second_order=second_order).fill(net, replaying(), examples, keep())
+    rule(clip=2.0, second_order=second_order).compute_gradients(net, replaying(), examples, keep())
     for name, value in fresh.named_buffers():
         torch.testing.assert_close(net.model.state_dict()[name], value, rtol=1e-3, atol=1e-4, msg=name)
         assert name.endswith("tracked") is (value.ndim == 0)
@@ -248,7 +248,7 @@ def test_every_pass_is_charged_and_activations_are_held_until_the_meta_losses_ar
     second_order: bool,
 ) -> None:
     net, _ = learner()
-    rule(second_order=second_order).fill(net, replaying(), batch(8, STREAM, 1), keep())
+    rule(second_order=second_order).compute_gradients(net, replaying(), batch(8, STREAM, 1), keep())
     inner, meta = 8, 4 * (8 + 4)
     passes = 3 * (inner + meta) + (6 * inner if second_order else 0)
     assert net.meter.executed_macs == {"train": passes * net.meter.dense}

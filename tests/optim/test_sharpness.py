@@ -28,7 +28,7 @@ def test_the_gradient_is_that_of_a_copy_moved_up_the_support_sets_loss(
     net, examples = network(backbone, 8), batch()
     ascended, descended = fit_of(net, examples, support), fit_of(net, examples, update)
     expected = sam(deepcopy(net.model), ascended, descended, 0.3)
-    rule(0.3).fill(net, nothing(), examples, Given(support, update))
+    rule(0.3).compute_gradients(net, nothing(), examples, Given(support, update))
     assert_near(flat(net), expected)
     net.backward(descended(net.model))
     assert (flat(net) - expected).norm() > 0.01 * expected.norm(), "not the plain gradient"
@@ -47,7 +47,7 @@ def test_the_ascent_is_of_the_fit_or_of_the_total_and_the_descent_of_the_total(
     if ascent == "total":
         ascended = joint_of(net, examples, support, replay, apart)
     expected = sam(deepcopy(net.model), ascended, joint_of(net, examples, update, replay, apart), 0.3)
-    trace = rule(0.3, ascent=ascent).fill(net, part, examples, Given(support, update))
+    trace = rule(0.3, ascent=ascent).compute_gradients(net, part, examples, Given(support, update))
     assert_near(flat(net), expected)
     assert trace.updated == len(update or range(8))
 
@@ -58,7 +58,7 @@ def test_the_ascent_can_see_a_part_of_what_is_replayed(share: float) -> None:
     replay = deepcopy(part.memory).draw(4)
     some = joint_of(net, examples, [0, 3, 6], replay.part(share))
     expected = sam(deepcopy(net.model), some, joint_of(net, examples, None, replay), 0.3)
-    rule(0.3, replay=share).fill(net, part, examples, Given([0, 3, 6]))
+    rule(0.3, replay=share).compute_gradients(net, part, examples, Given([0, 3, 6]))
     assert_near(flat(net), expected)
     calls = 3 * (3 + round(4 * share)) + 3 * (8 + 4)
     assert net.meter.executed_macs == {"train": calls * net.meter.dense}
@@ -67,8 +67,8 @@ def test_the_ascent_can_see_a_part_of_what_is_replayed(share: float) -> None:
 @pytest.mark.parametrize("ranking", ["pass", "reuse"])
 def test_fresh_losses_do_not_change_the_gradient_of_the_same_rows(ranking: str) -> None:
     net, twin, examples = network(), network(), batch()
-    rule().fill(net, nothing(), examples, Given([0, 3, 6], [1, 2], ranking))
-    rule().fill(twin, nothing(), examples, Given([0, 3, 6], [1, 2]))
+    rule().compute_gradients(net, nothing(), examples, Given([0, 3, 6], [1, 2], ranking))
+    rule().compute_gradients(twin, nothing(), examples, Given([0, 3, 6], [1, 2]))
     assert_near(flat(net), flat(twin))
 
 
@@ -82,7 +82,7 @@ def test_between_ascents_the_orthogonal_direction_is_used_again_as_in_the_twin()
         first, second = (joint_of(net, examples, rows, replay) for rows in ([0, 3, 6], [1, 2, 5, 7]))
         expected = twin.gradient(deepcopy(net.model), first, second)
         before = mine.second
-        mine.fill(net, part, examples, Given([0, 3, 6], [1, 2, 5, 7]))
+        mine.compute_gradients(net, part, examples, Given([0, 3, 6], [1, 2, 5, 7]))
         assert_near(flat(net), expected)
         renewed.append(mine.second is not before)
         optimizer.step()
@@ -91,25 +91,25 @@ def test_between_ascents_the_orthogonal_direction_is_used_again_as_in_the_twin()
 
 def test_a_direction_does_not_outlive_its_task() -> None:
     net, mine, fresh = network(), rule(every=3), rule(every=3)
-    mine.fill(net, nothing(), batch(), Given())
+    mine.compute_gradients(net, nothing(), batch(), Given())
     assert mine.second
     mine.begin_task()
     assert mine.state_dict() == fresh.state_dict()
-    mine.fill(net, nothing(), batch(task=1), Given())
+    mine.compute_gradients(net, nothing(), batch(task=1), Given())
     found = flat(net).clone()
-    fresh.fill(net, nothing(), batch(task=1), Given())
+    fresh.compute_gradients(net, nothing(), batch(task=1), Given())
     assert torch.equal(found, flat(net))
 
 
 def test_a_rule_continues_from_a_saved_state_with_identical_gradients() -> None:
     net, mine, resumed = network(), rule(every=3), rule(every=3)
     for step in range(2):
-        mine.fill(net, nothing(), batch(start=step), Given())
-    resumed.fill(network(seed=1), nothing(), batch(start=5), Given())
+        mine.compute_gradients(net, nothing(), batch(start=step), Given())
+    resumed.compute_gradients(network(seed=1), nothing(), batch(start=5), Given())
     resumed.load_state_dict(deepcopy(mine.state_dict()))
     for step in range(2, 5):
         found = []
         for each in (mine, resumed):
-            each.fill(net, nothing(), batch(start=step), Given())
+            each.compute_gradients(net, nothing(), batch(start=step), Given())
             found.append(flat(net))
         assert torch.equal(*found)

@@ -36,7 +36,7 @@ def test_the_weights_are_the_same_bits_on_return(backbone: str, every: int) -> N
     net, mine = network(backbone, 8), rule(5.0, every=every)
     before = {name: value.detach().clone() for name, value in net.stored.items()}
     for step in range(3):
-        mine.fill(net, nothing(), batch(start=step), Given())
+        mine.compute_gradients(net, nothing(), batch(start=step), Given())
         assert same({name: value.detach() for name, value in net.stored.items()}, before)
 
 
@@ -52,7 +52,7 @@ def test_the_weights_are_the_same_bits_also_when_the_second_pass_fails() -> None
     net = network("cnn", 8)
     before = {name: value.detach().clone() for name, value in net.stored.items()}
     with pytest.raises(ArithmeticError, match="at the worst point"):
-        rule().fill(net, Fails(NoOptions(), context()), batch(), Given())
+        rule().compute_gradients(net, Fails(NoOptions(), context()), batch(), Given())
     assert same({name: value.detach() for name, value in net.stored.items()}, before)
     statistics = weights(net)
     net(batch().x)
@@ -69,7 +69,7 @@ def test_batch_statistics_see_a_single_pass_at_the_weights_and_none_at_the_worst
     after = []
     for each in (rule(1.0, ascent=ascent), plain()):
         net = network("cnn", 8)
-        each.fill(net, replaying(how=how) if how else nothing(), examples, Given())
+        each.compute_gradients(net, replaying(how=how) if how else nothing(), examples, Given())
         after.append(weights(net))
     assert same(*after)
     counts = [int(value) for name, value in after[0].items() if name.endswith("num_batches_tracked")]
@@ -82,7 +82,9 @@ def test_without_a_length_it_is_the_plain_rule_bit_for_bit(kind: type[Er], every
     seen = []
     for each in (rule(0.0, ascent="total", every=every), plain()):
         net, part = network("cnn", 8), replaying(kind)
-        traces = [each.fill(net, part, batch(8, STREAM, 1, step), Given([1, 2], [0, 3, 6])) for step in range(3)]
+        traces = [
+            each.compute_gradients(net, part, batch(8, STREAM, 1, step), Given([1, 2], [0, 3, 6])) for step in range(3)
+        ]
         values = [(*trace.outputs, trace.fit, trace.loss, trace.rows, flat(net)) for trace in traces]
         seen.append((values, weights(net), net.meter.state_dict(), part.memory.state_dict()["generators"]["replay"]))
     mine, theirs = seen
@@ -97,7 +99,7 @@ def test_the_total_is_of_the_same_replayed_examples_at_both_points() -> None:
     part = replaying(Noting)
     assert isinstance(part, Noting)
     for step in range(3):
-        rule(ascent="total").fill(network(), part, batch(8, STREAM, 1, step), Given())
+        rule(ascent="total").compute_gradients(network(), part, batch(8, STREAM, 1, step), Given())
     first, second, _ = part.replayed  # drawn once a step, so the same at both points
     assert not torch.equal(first, second)
 
@@ -107,7 +109,7 @@ def test_the_total_is_of_the_same_replayed_examples_at_both_points() -> None:
 def test_the_memory_stands_afterwards_where_a_single_retention_leaves_it(kind: type[Er], ascent: str) -> None:
     part, twin, net = replaying(kind), replaying(kind), network()
     examples = batch(8, STREAM, task=1)
-    rule(ascent=ascent).fill(net, part, examples, Given())
+    rule(ascent=ascent).compute_gradients(net, part, examples, Given())
     twin.rehearse()
     assert part.memory.draws == twin.memory.draws
     assert torch.equal(part.memory.draw(4).x, twin.memory.draw(4).x)
@@ -119,7 +121,7 @@ def test_the_trace_is_what_was_seen_at_the_weights_and_its_loss_that_of_the_wors
     support: list[int] | None, ranking: str
 ) -> None:
     net, examples = network(), batch()
-    trace = rule(2.0).fill(net, nothing(), examples, Given(support, [0, 1], ranking))
+    trace = rule(2.0).compute_gradients(net, nothing(), examples, Given(support, [0, 1], ranking))
     rows = torch.tensor(support) if support is not None and ranking == "none" else BOTH
     outputs = net(examples.x)
     torch.testing.assert_close(trace.logits(rows), outputs.logits[rows].detach())
@@ -139,7 +141,7 @@ def test_a_gradient_of_zero_has_no_direction_and_moves_nothing() -> None:
             return 0 * outputs.logits.sum(1) + 1
 
     net = network()
-    trace = rule(0.5, every=2).fill(net, Flat(NoOptions(), context()), batch(), Given())
+    trace = rule(0.5, every=2).compute_gradients(net, Flat(NoOptions(), context()), batch(), Given())
     assert trace.loss.item() == 1
     assert flat(net).count_nonzero() == 0
 
@@ -151,7 +153,7 @@ def test_a_16_bit_gradient_that_overflows_costs_a_step_and_nothing_else() -> Non
     before = weights(net)
     losses = []
     for step in range(2):
-        losses.append(mine.fill(net, nothing(), examples, Given()).loss)
+        losses.append(mine.compute_gradients(net, nothing(), examples, Given()).loss)
         assert not flat(net).isfinite().all()
         net.unscale(optimizer)
         net.step(optimizer)
@@ -169,7 +171,7 @@ def test_its_steps_are_those_of_an_independent_implementation(momentum: float, r
     theirs = SAM(model.parameters(), torch.optim.SGD, rho=rho, lr=0.1, momentum=momentum)
     for step in range(10):
         examples = batch(start=step)
-        mine.fill(net, nothing(), examples, Given())
+        mine.compute_gradients(net, nothing(), examples, Given())
         optimizer.step()
         cross_entropy(model(examples.x).logits, examples.y).backward()
         theirs.first_step(zero_grad=True)

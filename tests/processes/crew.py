@@ -9,7 +9,7 @@ import torch
 from esacl.assembly import assemble
 from esacl.config import Config
 from esacl.methods import METHODS, resolve
-from esacl.nets.shares import Shares, share_norms
+from esacl.nets.data_parallel import Shares, share_norms
 from esacl.processes.group import joined, rendezvous
 from esacl.streams import open_stream
 from tests.builders import CPU, finish

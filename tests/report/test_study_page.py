@@ -14,7 +14,7 @@ from esacl.cli import main
 from esacl.grid.study import read_study
 from esacl.grid.tables import RECIPE
 from esacl.report.page import render
-from esacl.report.record import SETTING_NAMES
+from esacl.report.record import SCENARIO_NAMES
 from tests.report.browser import DARK, look_at, needs_browser
 from tests.report.conftest import REASON
 from tests.report.fabricate import write_runs
@@ -66,7 +66,7 @@ def test_an_unfinished_grid_says_how_far_it_is_and_why_runs_failed(page):
 def test_points_say_the_mean_and_spread_of_their_runs(page, every_method):
     told = marks(page)
     for line in read_study([every_method]).rows:
-        for setting in SETTING_NAMES:
+        for setting in SCENARIO_NAMES:
             values = [record.accuracy.of(setting) for record in line.records]
             if None not in values and len(values) > 1:
                 wanted = f"{line.label}: {100 * fmean(values):.1f} ±{100 * stdev(values):.1f} % at "

@@ -46,7 +46,7 @@ def test_keeping_everything_is_the_same_as_no_selection_and_costs_the_same(
     for selection in (part, KeepAll(NoOptions(), context())):
         net, each = network("cnn", 8), gradient_rule(ascends)
         for step in range(2):
-            trace = each.fill(net, Objective(NoOptions(), context()), batch(start=step), selection)
+            trace = each.compute_gradients(net, Objective(NoOptions(), context()), batch(start=step), selection)
             selection.observe(trace)
             assert trace.updated == 8
         results.append((net.gradients(), weights(net), net.meter.state_dict()))

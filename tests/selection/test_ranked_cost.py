@@ -42,7 +42,7 @@ def test_a_step_costs_three_passes_of_what_it_learns_from_and_the_extra_pass_whe
     for ascends, expected in ((False, plain), (True, ascending)):
         net = network()
         part = selector(rule=rule, ranking=ranking, support=sets[0], redundant=sets[1])
-        trace = gradient_rule(ascends).fill(net, Objective(NoOptions(), context()), batch(B), part)
+        trace = gradient_rule(ascends).compute_gradients(net, Objective(NoOptions(), context()), batch(B), part)
         assert net.meter.executed_macs == {"train": expected * net.meter.dense}
         assert trace.updated == (K if sets[1] else B)
 
@@ -53,7 +53,7 @@ def test_between_ascents_a_step_costs_what_the_plain_rule_costs() -> None:
     costs = []
     for step in range(4):
         before = net.meter.executed_macs.get("train", 0)
-        part.observe(rule.fill(net, Objective(NoOptions(), context()), batch(B, start=step), part))
+        part.observe(rule.compute_gradients(net, Objective(NoOptions(), context()), batch(B, start=step), part))
         costs.append((net.meter.executed_macs["train"] - before) // net.meter.dense)
     assert costs == [6 * K, 3 * K, 3 * K, 6 * K]
 
@@ -70,7 +70,7 @@ def test_batch_statistics_see_the_rows_that_are_learnt_from_and_not_the_extra_pa
     net, twin, examples = network("cnn", 8), network("cnn", 8), batch()
     losses = Objective(NoOptions(), context()).fit_loss(deepcopy(net)(examples.x), examples)
     part = selector(rule="loss", ranking="pass")
-    gradient_rule(ascends).fill(net, Objective(NoOptions(), context()), examples, part)
+    gradient_rule(ascends).compute_gradients(net, Objective(NoOptions(), context()), examples, part)
     twin(examples.x[hardest(losses.tolist(), 0.5)])
     assert same(weights(net), weights(twin))
 
@@ -79,7 +79,7 @@ def test_batch_statistics_see_the_rows_that_are_learnt_from_and_not_the_extra_pa
 def test_with_fresh_losses_the_gradient_is_of_the_hardest_examples_of_the_batch_now(ranking: str) -> None:
     net, twin, examples = network(), network(), batch()
     objective = Objective(NoOptions(), context())
-    trace = gradient_rule(False).fill(net, objective, examples, selector(rule="loss", ranking=ranking))
+    trace = gradient_rule(False).compute_gradients(net, objective, examples, selector(rule="loss", ranking=ranking))
     losses = objective.fit_loss(twin(examples.x), examples)
     rows = torch.tensor(hardest(losses.tolist(), 0.5))
     twin.backward(losses[rows].mean())
@@ -96,7 +96,7 @@ def test_logits_stored_but_not_learnt_from_have_the_scale_of_learnt_ones() -> No
         norm.running_var.mul_(0.01)  # type: ignore[union-attr]
     part = selector(rule="random")
     statistics = weights(net)
-    trace = gradient_rule(False).fill(net, Derpp(DerppOptions(100), context()), examples, part)
+    trace = gradient_rule(False).compute_gradients(net, Derpp(DerppOptions(100), context()), examples, part)
     assert trace.rows is not None
     learnt, stored = trace.rows[:8], trace.rows[8:]
     assert len(stored) == 8
@@ -128,7 +128,7 @@ def test_the_memory_is_a_fair_sample_of_the_stream_whatever_is_selected(kind: ty
         for rows in numbers.view(2, 12):
             y = of.tasks[0].train.y[rows]
             offered = Batch((of.inputs.plain(raw[rows]),), raw[rows], y, torch.zeros_like(y), rows)
-            trace = gradient_rule(False).fill(net, objective, offered, part)
+            trace = gradient_rule(False).compute_gradients(net, objective, offered, part)
             assert trace.updated == 3
             objective.after_step(net, trace)
             part.observe(trace)

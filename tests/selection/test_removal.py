@@ -232,7 +232,7 @@ def test_the_memory_is_a_fair_sample_of_what_is_presented(kind: str) -> None:
         options = {"objective": {"buffer": 18}, "selection": {"removed": 0.5}, "sparsity": {"level": 0.2}}
         training = trainer(kind, options, seed=seed, train=TrainConfig(epochs=2, batch_size=12))
         finish(training)
-        remembered = training.parts.objective.remembered()
+        remembered = training.parts.objective.buffer_examples()
         assert remembered is not None
         kept += torch.bincount(remembered.y // 2, minlength=3)
         selection = training.parts.selection

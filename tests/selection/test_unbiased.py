@@ -45,7 +45,7 @@ def test_the_weighted_gradient_is_the_full_one_in_the_mean_unless_by_loss_alone(
     part.losses[examples.index] = LOSSES
     for step in range(600):
         part.step = step
-        gradient_rule(False).fill(net, objective, examples, part)
+        gradient_rule(False).compute_gradients(net, objective, examples, part)
         draws.append(torch.cat([gradient.flatten() for gradient in net.gradients().values()]))
     every = torch.stack(draws)
     off = (every.mean(0) - full).norm() / full.norm()

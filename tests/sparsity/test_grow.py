@@ -203,4 +203,4 @@ def test_a_memory_without_replay_leaves_training_as_it_is():
     plain = finish(trainer("grow", {"update": {"lr": 0.01}}, net=NETS["cnn"]))
     assert same(weights(kept.net), weights(plain.net))
     assert kept.net.meter.executed_macs == plain.net.meter.executed_macs
-    assert len(kept.parts.objective.remembered()) == 20
+    assert len(kept.parts.objective.buffer_examples()) == 20

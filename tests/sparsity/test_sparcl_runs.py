@@ -10,7 +10,7 @@ from torch import Tensor
 
 from esacl.config import NetConfig, TrainConfig
 from esacl.optim.update import SgdOptions
-from esacl.runner.figures import figures
+from esacl.runner.results import figures
 from esacl.selection.base import KeepAll
 from esacl.selection.removal import Removal
 from esacl.sparsity.sparcl import Sparcl, SparclOptions

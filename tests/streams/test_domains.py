@@ -10,10 +10,10 @@ from esacl.streams import open_stream
 from esacl.streams.domains import rotate
 from tests.reference.rotation import rotated_pixel_by_pixel
 
-LOOKS = pytest.mark.parametrize("name", ["rotated-digits", "permuted-digits"])
+TRANSFORMS = pytest.mark.parametrize("name", ["rotated-digits", "permuted-digits"])
 
 
-@LOOKS
+@TRANSFORMS
 def test_every_task_has_all_classes_and_the_same_examples_in_another_look(name):
     stream = open_stream(name)
     assert stream.same_classes
@@ -26,7 +26,7 @@ def test_every_task_has_all_classes_and_the_same_examples_in_another_look(name):
         assert len({look.x.numpy().tobytes() for look in looks}) == 5
 
 
-@LOOKS
+@TRANSFORMS
 def test_looks_do_not_depend_on_the_seed(name):
     assert open_stream(name, 0).fingerprint() == open_stream(name, 1).fingerprint()
 

@@ -23,8 +23,8 @@ class Glancing(GradientRule):
     def glances(self) -> int:
         return self.times
 
-    def fill(self, *args: Any) -> Trace:
-        self.traces.append(super().fill(*args))
+    def compute_gradients(self, *args: Any) -> Trace:
+        self.traces.append(super().compute_gradients(*args))
         return self.traces[-1]
 
 

@@ -15,7 +15,7 @@ from esacl.sparsity.base import DenseOptions, SparsityStrategy
 from esacl.training import step as module
 from esacl.training.events import StepDone
 from esacl.training.parts import Parts
-from esacl.training.step import memory_gradients, remembered_values, train_step
+from esacl.training.step import memory_gradients, snapshot_constrained, train_step
 from esacl.types import Batch, Outputs, Params, Replay
 from tests.builders import batch, context, finish, network, parts, same, stream, trainer, weights
 from tests.training.step_tools import (
@@ -88,7 +88,7 @@ def test_nothing_is_copied_when_no_constraint_is_active(monkeypatch: pytest.Monk
         raise AssertionError("nothing is constrained")
 
     net, composed = network(), parts()
-    assert remembered_values(net, composed) == {}
+    assert snapshot_constrained(net, composed) == {}
     monkeypatch.setattr(module, "apply_constraints", refuse)
     cloned: list[torch.Size] = []
     true_clone = Tensor.clone
@@ -105,7 +105,7 @@ def test_nothing_is_copied_when_no_constraint_is_active(monkeypatch: pytest.Monk
 
 def test_only_the_watched_parameters_are_remembered() -> None:
     net = network()
-    remembered = remembered_values(net, compose("constraint", FreezingConstraint))
+    remembered = snapshot_constrained(net, compose("constraint", FreezingConstraint))
     assert set(remembered) == {FROZEN, "backbone.second.bias"}
     for name, value in remembered.items():
         assert torch.equal(value, net.stored[name])
@@ -121,9 +121,9 @@ def test_what_the_optimiser_leaves_alone_by_itself_is_remembered_only_where_some
     next(event for event in training.run() if isinstance(event, StepDone) and event.task == 1)
     frozen = composed.sparsity.frozen().keys()
     assert len(frozen) == 2
-    assert remembered_values(net, composed).keys() == (set() if polytope else frozen)
+    assert snapshot_constrained(net, composed).keys() == (set() if polytope else frozen)
     projecting = replace(composed, constraint=FreezingConstraint(NoOptions(), context()))
-    assert remembered_values(net, projecting).keys() == {*frozen, FROZEN, "backbone.second.bias"}
+    assert snapshot_constrained(net, projecting).keys() == {*frozen, FROZEN, "backbone.second.bias"}
 
 
 def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remember() -> None:
@@ -141,7 +141,7 @@ def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remembe
         return part
 
     net, composed, known = network(), parts(), context()
-    record(composed.gradient, "fill")
+    record(composed.gradient, "compute_gradients")
     record(composed.objective, "fit_loss", "retain_loss", "after_step")
     record(composed.selection, "update_set", "observe")
     watcher = record(Watching(NoOptions(), known), "observe_gradients")
@@ -153,7 +153,7 @@ def test_a_step_is_gradient_then_update_then_constraint_then_what_others_remembe
     composed = Parts(**{**{name: getattr(composed, name) for name in Parts.__slots__}, **made})
     train_step(net, composed, optimizer, batch())
     assert calls == [
-        "fill",
+        "compute_gradients",
         "update_set",
         "fit_loss",
         "retain_loss",

@@ -10,7 +10,7 @@ from torch import Tensor
 import esacl
 from esacl.config import NetConfig, TrainConfig
 from esacl.report import load_run, write_report
-from esacl.runner.figures import figures
+from esacl.runner.results import figures
 from esacl.training.events import Pruned, TaskDone
 from esacl.training.trainer import Trainer
 from tests.builders import config, finish, stream, trainer

@@ -8,13 +8,13 @@ from cyclopts import App, CycloptsError, Group
 
 from esacl.cli.consoles import STATUS, TEXT, drop_output, leave_quietly, print_anything
 from esacl.cli.data import check_command, get_command
+from esacl.cli.errors import message, saved_traceback, warnings_as_notes
 from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
 from esacl.cli.landscape import landscape_command
 from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, parts_command, streams_command
-from esacl.cli.mistakes import saved_traceback, told, warnings_as_notes
 from esacl.cli.predict import predict_command
 from esacl.cli.readouts import readouts_command
 from esacl.cli.report import report_command
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if sys.stdout is not None:  # as in `esacl methods >&-`
                     sys.stdout.flush()  # a closed pipe is met here, and not when Python ends
     except CycloptsError as error:
-        _refuse(told(error, app))
+        _refuse(message(error, app))
     except EsaclError as error:
         error.naming = error.naming or as_flags()
         _refuse(str(error))

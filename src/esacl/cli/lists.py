@@ -16,7 +16,7 @@ from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, described
 from esacl.config import CHOSEN, SLOTS
 from esacl.errors import unknown_name
-from esacl.options import Told, helps
+from esacl.options import OptionHelp, helps
 from esacl.short_names import SHORT_NAMES, as_flags
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _told(kind: type[Part]) -> dict[str, Any]:
     return {key: one._asdict() for key, one in helps(kind.Options).items()}
 
 
-def _options(row: Method) -> dict[str, Told]:
+def _options(row: Method) -> dict[str, OptionHelp]:
     """What is told of every option of a method, by part.key."""
     return {f"{slot}.{key}": told for slot in SLOTS for key, told in helps(row.part(slot).Options).items()}
 

@@ -41,10 +41,10 @@ def training_progress(console: Console, run: Run) -> Iterator[Callable[[Event], 
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Progress(*columns, console=console) as bars:
-        yield _Listener(console, bars, run)
+        yield _TrainingBar(console, bars, run)
 
 
-class _Listener:
+class _TrainingBar:
     """Turns events into a bar that counts examples."""
 
     def __init__(self, console: Console, bars: Progress, run: Run) -> None:

@@ -96,10 +96,10 @@ def run_command(
     method or stream: --backbone mynets:tiny, for the function `tiny` in mynets.py, which returns a torch module;
     --method mine:METHOD; --stream mine:open. A run that is interrupted continues with `esacl resume DIR`.
     """
-    from esacl.processes.torchrun import helped, with_helpers
+    from esacl.processes.torchrun import serve_if_worker, with_helpers
     from esacl.runner import default_place, start
 
-    if helped():  # before anything is read: only the first process needs files
+    if serve_if_worker():  # before anything is read: only the first process needs files
         return
     given = {
         "data_dir": data_dir,
@@ -174,12 +174,12 @@ def resume_command(
     By another number of processes it ends with the same results up to the order of floating-point sums.
     """
     from esacl.artifacts import RunDirectory
-    from esacl.processes.torchrun import dismiss, helped, helpers
+    from esacl.processes.torchrun import dismiss, helpers, serve_if_worker
     from esacl.runner import reopen, resume
     from esacl.trackers import check_tensorboard
     from esacl.trackers import tensorboard as tensorboard_of
 
-    if helped():
+    if serve_if_worker():
         return
     if RunDirectory(directory).results.exists():
         results = resume(directory)

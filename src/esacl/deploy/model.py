@@ -21,7 +21,7 @@ Label = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class InputScale:
     """What an example is before the network sees it, and the mean and spread of each channel.
 
     Bytes are images of 0 to 255, whose mean and spread are those of 0 to 1. Images of floats and features have the
@@ -42,7 +42,7 @@ class Trained:
     backbone: str
     width: int | None  # of a backbone of this library
     shape: tuple[int, int, int]
-    scale: Scale
+    scale: InputScale
     classes: tuple[Label, ...]  # by column
     tasks: tuple[tuple[int, ...], ...]  # columns of each
     weights: Params
@@ -176,7 +176,7 @@ class Answering(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: Model, scale: Scale, shape: tuple[int, int, int]) -> None:
+    def __init__(self, model: Model, scale: InputScale, shape: tuple[int, int, int]) -> None:
         super().__init__()
         self.model = model
         self.shape = shape

@@ -12,14 +12,14 @@ from msgspec import Meta
 from esacl.artifacts import Results, RunDirectory
 from esacl.code import check_allowed
 from esacl.config import Config
-from esacl.deploy.model import Label, Scale, Trained
+from esacl.deploy.model import InputScale, Label, Trained
 from esacl.deploy.weights import FORM as EXPORTED
 from esacl.deploy.weights import read_export
 from esacl.documents import Count, Finite, Positive, Share, Spread, as_record
 from esacl.errors import CheckpointError, DataError, RunError
 from esacl.estimator.storage import FORM as CLASSIFIER
 from esacl.estimator.storage import read
-from esacl.nets import Given, once_more, own_net
+from esacl.nets import Given, own_net, require_user_module
 from esacl.sealed import described, read_sealed, read_tensors
 from esacl.streams import open_stream
 from esacl.training.checkpoint import taking_over
@@ -60,7 +60,7 @@ def form_of(path: Path) -> str | None:
 def _with_own(found: Trained, backbone: Given | None, path: Path) -> Trained:
     """The model with the network that was given for it, if it is of that kind, and fits."""
     where = f"the model {str(path)!r}"
-    given = once_more(found.backbone, backbone, where)
+    given = require_user_module(found.backbone, backbone, where)
     if given is None:
         return found
     own = own_net(given, found.shape, seed=0)
@@ -80,7 +80,7 @@ def _classifier(path: Path, backbone: Given | None, code: Collection[str]) -> Tr
         backbone=config.net.backbone,
         width=config.net.width,
         shape=layout.shape,
-        scale=Scale(kind, layout.mean, layout.std),  # type: ignore[arg-type]
+        scale=InputScale(kind, layout.mean, layout.std),  # type: ignore[arg-type]
         classes=tuple(saved.labels.values.tolist()),
         tasks=learner.history,
         weights=learner.weights(),
@@ -134,11 +134,11 @@ def _tasks(about: "_Described", results: Results) -> tuple[tuple[int, ...], ...]
     return tuple(tuple(range(start, end)) for start, end in pairwise(ends))
 
 
-def _scale(about: "_Described", config: Config, path: Path, code: Collection[str]) -> Scale:
+def _scale(about: "_Described", config: Config, path: Path, code: Collection[str]) -> InputScale:
     """How the run read its examples; from the data themselves where it did not write it down."""
     if about.inputs is not None:
         kind: Literal["bytes", "floats", "features"] = "features" if about.shape[:2] == (1, 1) else "floats"
-        return Scale("bytes" if about.inputs.bytes else kind, about.inputs.mean, about.inputs.std)
+        return InputScale("bytes" if about.inputs.bytes else kind, about.inputs.mean, about.inputs.std)
     if config.stream.is_code:
         check_allowed("stream", config.stream.name, code)
     try:
@@ -148,7 +148,7 @@ def _scale(about: "_Described", config: Config, path: Path, code: Collection[str
             f"the run in {str(path)!r} does not say how its images were scaled (older versions did not write that "
             f"down), and its data cannot be looked at again: {error} Run it again."
         ) from None
-    return Scale("bytes", inputs.mean, inputs.std)
+    return InputScale("bytes", inputs.mean, inputs.std)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class _About:
     method: str
     net: _Net
     shape: Shape
-    input: Scale
+    input: InputScale
     classes: tuple[Label, ...]
     tasks: tuple[tuple[Count, ...], ...]
     accuracy: dict[str, list[Share | None]]

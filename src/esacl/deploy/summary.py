@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from esacl.deploy.model import Label, Scale, Trained
+from esacl.deploy.model import InputScale, Label, Trained
 from esacl.nets.partition import overall_density
 
 
@@ -38,7 +38,7 @@ class Summary:
     backbone: str
     width: int | None  # none for a network of the user's own
     shape: tuple[int, int, int]
-    input: Scale
+    input: InputScale
     needs_task: bool
     classes: tuple[Label, ...]
     tasks: tuple[TaskSummary, ...]

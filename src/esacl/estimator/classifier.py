@@ -18,8 +18,8 @@ from torch import Tensor
 from esacl.config import DEFAULT_METHOD
 from esacl.errors import CheckpointError, InputError, naming
 from esacl.estimator.labels import Labels
-from esacl.estimator.layout import Layout
-from esacl.estimator.learner import Learner, Plan
+from esacl.estimator.layout import InputLayout
+from esacl.estimator.learner import ClassifierPlan, Learner
 from esacl.estimator.progress import progress
 from esacl.estimator.settings import as_parameter, check_unchanged, own_of, resolved, settings
 from esacl.estimator.storage import Saved, read, write
@@ -152,17 +152,17 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         array = self._array(X, reset=before is None)
         given = self._labels_of(y, len(array))
         labels = self._with_classes(Labels.none() if before is None else self._labels, given, classes)
-        layout = Layout.of(array, self.channels) if before is None else self._layout
+        layout = InputLayout.of(array, self.channels) if before is None else self._layout
         examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
         own = own_of(self.get_params(deep=False), config, layout.shape) if before is None else before.plan.own
         method = method if before is None or before.plan.method is None else before.plan.method
         threads = None if before is None else before.plan.config.machine.threads
         config = resolved(config, layout.shape, threads, own, method)
-        plan = Plan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own, method)
+        plan = ClassifierPlan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own, method)
         if before is not None:
             check_unchanged(before.plan, plan)
         with progress(self.verbose) as listen:
-            self._set(labels, layout, (before or Learner(plan)).taught(examples, config, listen))
+            self._set(labels, layout, (before or Learner(plan)).fit_task(examples, config, listen))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -223,7 +223,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model._set(saved.labels, saved.layout, saved.learner)
         return model
 
-    def _set(self, labels: Labels, layout: Layout, learner: Learner) -> None:
+    def _set(self, labels: Labels, layout: InputLayout, learner: Learner) -> None:
         self._labels, self._layout, self._learner = labels, layout, learner
         self.classes_ = labels.values[labels.order]
         self.n_tasks_ = len(learner.history)

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class InputLayout:
     """What an example looks like, and the mean and spread that it is scaled by.
 
     Images of bytes are kept as bytes and scaled where the network reads them, channel by channel. Everything else is
@@ -39,18 +39,18 @@ class Layout:
             raise ValueError(f"{len(self.mean)} means and {len(self.std)} spreads for {self.shape[0]} channels")
 
     @staticmethod
-    def of(array: Array, channels: str) -> "Layout":
+    def of(array: Array, channels: str) -> "InputLayout":
         """The layout of the first task's examples."""
         kind, moved = _arranged(array, channels)
         shape = (moved.shape[1], moved.shape[2], moved.shape[3])
         if moved.dtype == np.uint8:
             inputs = measured_inputs(_tensor(moved))
-            return Layout(kind, shape, "uint8", inputs.mean, inputs.std)
+            return InputLayout(kind, shape, "uint8", inputs.mean, inputs.std)
         axes = (0, 2, 3)
         mean = moved.mean(axes, dtype=np.float64)
         std = np.sqrt(np.square(moved - mean[:, None, None], dtype=np.float64).mean(axes))
         std[std == 0] = 1.0  # a constant has no spread to divide by
-        return Layout(kind, shape, "float32", tuple(mean.tolist()), tuple(std.tolist()))
+        return InputLayout(kind, shape, "float32", tuple(mean.tolist()), tuple(std.tolist()))
 
     @property
     def inputs(self) -> ImageInputs:

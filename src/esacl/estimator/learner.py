@@ -24,7 +24,7 @@ Listen = Callable[[Trainer, Event], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClassifierPlan:
     """What a learner is built from."""
 
     config: Config  # resolved
@@ -52,7 +52,9 @@ class Plan:
 class Learner:
     """Never changes: to learn a task gives another learner, so that a failure or an interruption costs nothing."""
 
-    def __init__(self, plan: Plan, history: tuple[tuple[int, ...], ...] = (), state: State | None = None) -> None:
+    def __init__(
+        self, plan: ClassifierPlan, history: tuple[tuple[int, ...], ...] = (), state: State | None = None
+    ) -> None:
         self.plan = plan
         self.history = history  # columns of the classes of each task
         self._trainer: Trainer | None = None
@@ -61,14 +63,14 @@ class Learner:
                 self._trainer = self._assembled(plan, plan.stream(history), device)
                 self._trainer.load_state_dict(state)
 
-    def __reduce__(self) -> tuple[type["Learner"], tuple[Plan, tuple[tuple[int, ...], ...], State | None]]:
+    def __reduce__(self) -> tuple[type["Learner"], tuple[ClassifierPlan, tuple[tuple[int, ...], ...], State | None]]:
         return Learner, (self.plan, self.history, self.state_dict())
 
     @property
     def _tasks(self) -> int:
         return UNKNOWN_TASKS if self.plan.expected is None else self.plan.expected
 
-    def _assembled(self, plan: Plan, stream: Stream, device: torch.device) -> Trainer:
+    def _assembled(self, plan: ClassifierPlan, stream: Stream, device: torch.device) -> Trainer:
         return assemble(plan.config, stream, device, self._tasks, plan.own, method=plan.method)
 
     @property
@@ -76,7 +78,7 @@ class Learner:
         """Columns of all classes that were learnt."""
         return {column for columns in self.history for column in columns}
 
-    def taught(self, examples: Examples, config: Config, listen: Listen | None = None) -> "Learner":
+    def fit_task(self, examples: Examples, config: Config, listen: Listen | None = None) -> "Learner":
         """This learner after one more task."""
         plan = replace(self.plan, config=config)
         history = (*self.history, tuple(sorted(set(examples.y.tolist()))))

@@ -27,10 +27,10 @@ def progress(verbose: bool) -> Iterator[Listen | None]:
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield _Listener(bars)
+        yield _LearningBar(bars)
 
 
-class _Listener:
+class _LearningBar:
     """Counts examples."""
 
     def __init__(self, bars: Progress) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from esacl.config import SLOTS, Config, place_settings
 from esacl.errors import ConfigError, unknown_name
-from esacl.estimator.learner import Plan
+from esacl.estimator.learner import ClassifierPlan
 from esacl.machine import resolve_machine
 from esacl.methods import Method, check_settings, compose, resolve
 from esacl.methods.names import as_method
@@ -116,13 +116,13 @@ def resolved(
     chosen: Method | None = None,
 ) -> Config:
     """The same with everything spelt out for examples of that shape; `threads` are those of before, if any."""
-    stream = Plan(config, shape, ImageInputs((0.0,), (1.0,)), columns=1).stream(((0,),))
+    stream = ClassifierPlan(config, shape, ImageInputs((0.0,), (1.0,)), columns=1).stream(((0,),))
     whole = resolve(config, stream, own, chosen)
     machine = replace(whole.machine, threads=threads)
     return replace(whole, machine=resolve_machine(machine, small=is_small(whole.net.backbone)))
 
 
-def check_unchanged(before: Plan, now: Plan) -> None:
+def check_unchanged(before: ClassifierPlan, now: ClassifierPlan) -> None:
     """Refuse to go on with another method, network or memory than a classifier began with."""
     old, new = (
         {

@@ -12,13 +12,13 @@ from esacl.config import Config
 from esacl.documents import Count, Positive, as_record
 from esacl.errors import CheckpointError
 from esacl.estimator.labels import Labels
-from esacl.estimator.layout import Layout
-from esacl.estimator.learner import Learner, Plan
+from esacl.estimator.layout import InputLayout
+from esacl.estimator.learner import ClassifierPlan, Learner
 from esacl.estimator.settings import resolved
 from esacl.files import write_atomic
 from esacl.methods import Given as GivenMethod
 from esacl.methods.names import given_again
-from esacl.nets import Given, once_more, own_net
+from esacl.nets import Given, own_net, require_user_module
 from esacl.training.checkpoint import pack, taking_over, unpack
 from esacl.version import __version__
 
@@ -32,7 +32,7 @@ class Saved:
     params: dict[str, Any]
     features: tuple[str, ...] | None  # names of the features, where they had any
     labels: Labels
-    layout: Layout
+    layout: InputLayout
     learner: Learner
 
 
@@ -43,7 +43,7 @@ class _Document:
     params: dict[str, Any]
     features: tuple[str, ...] | None
     labels: dict[str, Any]
-    layout: Layout
+    layout: InputLayout
     config: dict[str, Any]
     columns: Positive
     expected: Positive | None
@@ -94,14 +94,14 @@ def read(
         if len(labels) > found.columns or {n for own in found.history for n in own} - {*range(len(labels))}:
             raise ValueError(f"{len(labels)} labels, {found.columns} columns and tasks of {found.history}")
         config = Config.from_mapping({**found.config, "machine": _here(state)})
-        given = once_more(config.net.backbone, backbone, where)
+        given = require_user_module(config.net.backbone, backbone, where)
         own = None if given is None else own_net(given, layout.shape, config.seed)
         if own is not None:
             own.check_is_of(found.trainer["net"]["model"], where)
         chosen = given_again(config, method, where, code)
         _check_parameters(found.params, {*config.code(), config.net.backbone}, where)
         config = resolved(config, layout.shape, found.config["machine"]["threads"], own, chosen)
-        plan = Plan(config, layout.shape, layout.inputs, found.columns, found.expected, own, chosen)
+        plan = ClassifierPlan(config, layout.shape, layout.inputs, found.columns, found.expected, own, chosen)
         learner = Learner(plan, found.history, found.trainer)
         again = {"backbone": given, "method": method}
         params = {**found.params, **{name: each for name, each in again.items() if each is not None}}

@@ -17,7 +17,7 @@ from esacl.nets import Given, NetTraits, is_own
 from esacl.nets.network import Network
 from esacl.ranking import largest_of_all
 from esacl.rng import generator
-from esacl.runner import Run, look
+from esacl.runner import Run, open_finished
 from esacl.sparsity.esacl import adaptive_scores, scope_for
 from esacl.streams.base import Stream
 from esacl.types import Params
@@ -85,7 +85,7 @@ def landscape(
     if directory.read_results() is None:
         raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {out}`.")
     own = backbone if is_own(directory.config().net.backbone) else None
-    with look(out, backbone=own, code=code) as run:
+    with open_finished(out, backbone=own, code=code) as run:
         net, parts = run.trainer.net, run.trainer.parts
         if parts.needs_task:
             raise RunError(

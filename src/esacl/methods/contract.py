@@ -10,6 +10,14 @@ from esacl.methods.method import BASES, Method
 from esacl.part import Part
 from esacl.problem import Problem
 
+RENAMED = {
+    "fill": "compute_gradients",
+    "remembered": "buffer_examples",
+    "wanted": "rows_to_store",
+    "belongings": "task_state",
+}
+"""Methods of parts by their names of before: nobody calls those any more."""
+
 
 def slot_of(part: type[Part]) -> str:
     """The slot that a part is made for."""
@@ -35,6 +43,9 @@ def part_problem(slot: str, part: Any) -> str | None:
         return f"{name} cannot fill the {slot} slot: {lacks}. Derive it from esacl.{base.__name__}."
     if not is_dataclass(part.Options) or any("help" not in f.metadata for f in fields(part.Options)):
         return f"{name}.Options must be a dataclass whose fields are made by esacl.option(default, help)."
+    for old, new in RENAMED.items():
+        if hasattr(part, old):
+            return f"{name}.{old} is called {new} now. Rename it."
     return next(_misfits(part, base), None)
 
 

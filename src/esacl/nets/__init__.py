@@ -4,9 +4,9 @@ from esacl.code import is_own
 from esacl.nets.backbones import BACKBONES, Backbone
 from esacl.nets.model import Model, OwnNet, build_model, check_backbone, is_small, outline, resolve_backbone, traits_of
 from esacl.nets.network import Network
-from esacl.nets.own import Given, name_of, once_more, own_net
 from esacl.nets.partition import Partition
 from esacl.nets.traits import NetTraits
+from esacl.nets.user_module import Given, name_of, own_net, require_user_module
 
 __all__ = [
     "BACKBONES",
@@ -22,9 +22,9 @@ __all__ = [
     "is_own",
     "is_small",
     "name_of",
-    "once_more",
     "outline",
     "own_net",
+    "require_user_module",
     "resolve_backbone",
     "traits_of",
 ]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from torch import Tensor, device, nn
 
 from esacl import plugins
-from esacl.code import is_own, told
+from esacl.code import is_own, message
 from esacl.errors import CheckpointError, ConfigError, unknown_name
 from esacl.nets.backbones import BACKBONES, Backbone, Shape
-from esacl.nets.code import FORM
 from esacl.nets.expansion import RandomExpansion
 from esacl.nets.room import building
 from esacl.nets.traits import NetTraits
+from esacl.nets.user_code import FORM
 from esacl.rng import generator
 from esacl.types import Outputs
 
@@ -161,7 +161,7 @@ def _body(name: str, width: int | None, shape: Shape) -> nn.Module:
         if name in BACKBONES:
             raise
         raise plugins.refused(
-            "backbones", name, f"build({shape}, {width or entry.width}) fails: {told(error)}."
+            "backbones", name, f"build({shape}, {width or entry.width}) fails: {message(error)}."
         ) from None
     return body
 

@@ -10,11 +10,11 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from esacl.errors import RunError
+from esacl.nets.data_parallel import Shares, share_norms
 from esacl.nets.layers import NORMS, Pointwise
 from esacl.nets.macs import macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
-from esacl.nets.shares import Shares, share_norms
 from esacl.nets.widths import set_widths, widths_of
 from esacl.types import Outputs, Params, State
 

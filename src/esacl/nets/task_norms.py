@@ -27,7 +27,7 @@ class TaskNorms:
         """What a finished task keeps; copies, as a call in training mode moves the statistics that it is given."""
         return {name: value.clone() for name, value in self.kept[task].items()}
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """All of it by name, to be saved beside the weights."""
         return {f"norms.{task}.{name}": value for task, own in enumerate(self.kept) for name, value in own.items()}
 

@@ -70,7 +70,7 @@ class Objective(Part):
         """Penalty, distillation or replay; None where there is nothing to retain yet."""
         return None
 
-    def wanted(self, batch: Batch) -> Tensor | None:
+    def rows_to_store(self, batch: Batch) -> Tensor | None:
         """Rows of the batch whose outputs at θ `after_step` will need, whatever data selection trains on.
 
         Asked at most once a step, and only where some rows would not be seen otherwise.
@@ -85,14 +85,14 @@ class Objective(Part):
         """Remembered examples in the training set of the task after these."""
         return 0
 
-    def remembered(self) -> Examples | None:
+    def buffer_examples(self) -> Examples | None:
         """Stored examples, for readouts and for statistics after pruning; None without any."""
         return None
 
     @classmethod
     def remembers(cls) -> bool:
         """Whether it stores examples."""
-        return cls.remembered is not Objective.remembered
+        return cls.buffer_examples is not Objective.buffer_examples
 
     def memory_batch(self, count: int) -> tuple[Tensor, Tensor] | None:
         """Inputs and labels of remembered examples; None without a memory of earlier tasks."""

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
-from esacl.objectives.memory import Plan, Reservoir
+from esacl.objectives.memory import Reservoir, StoragePlan
 from esacl.options import option
 from esacl.streams.base import Examples
 from esacl.types import Batch, Context, Outputs, Replay, State, Trace
@@ -37,7 +37,7 @@ class Er(Objective):
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
         self.memory = Reservoir(options.buffer, context, self.keep_logits)
-        self._plan: Plan | None = None  # what of the present batch will be stored, where that is known already
+        self._plan: StoragePlan | None = None  # what of the present batch will be stored, where that is known already
 
     def draw(self) -> Replay:
         """One replayed batch."""
@@ -55,7 +55,7 @@ class Er(Objective):
             return None
         return cross_entropy(self.competing(replay.outputs.logits, replay.y), replay.y)
 
-    def wanted(self, batch: Batch) -> Tensor | None:
+    def rows_to_store(self, batch: Batch) -> Tensor | None:
         """What will be stored with its logits."""
         if not self.keep_logits:
             return None
@@ -69,7 +69,7 @@ class Er(Objective):
         replay = self.memory.draw(count, "watch")
         return replay.x, replay.y
 
-    def remembered(self) -> Examples | None:
+    def buffer_examples(self) -> Examples | None:
         """What the memory holds."""
         return self.memory.examples() if len(self.memory) else None
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from esacl.code import told
+from esacl.code import message
 from esacl.errors import ConfigError
 from esacl.nets.network import Network
 from esacl.objectives.base import Objective
@@ -135,7 +135,7 @@ def _check_gradients(net: Network) -> None:
     try:
         twin.example_gradients(lambda outputs, _: outputs.logits.square().sum(), x, x)
     except Exception as error:
-        reason = told(error)
+        reason = message(error)
         raise ConfigError(
             f"ewc takes the gradient of each example by itself, which torch.func.vmap cannot do for this network "
             f"({reason[:120]}{' …' if len(reason) > 120 else ''}). Leave out recurrent layers and branches that depend "

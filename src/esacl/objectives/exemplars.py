@@ -85,7 +85,7 @@ class ExemplarObjective(Objective):
         self.memory = Exemplars(options.buffer)
         self.columns: list[int] = []  # of the present task
         self.old: list[int] = []  # of the tasks before it
-        self._looks = 0  # how often the memory was watched
+        self._draws = 0  # how often the memory was watched
 
     def attach(self, net: Network) -> None:
         """Nothing to be taught yet."""
@@ -109,7 +109,7 @@ class ExemplarObjective(Objective):
             sizes.update(task.train.y.tolist())
         return sum(min(self.memory.capacity // len(sizes), size) for size in sizes.values())
 
-    def remembered(self) -> Examples | None:
+    def buffer_examples(self) -> Examples | None:
         """The exemplars."""
         return self.memory.examples()
 
@@ -119,9 +119,9 @@ class ExemplarObjective(Objective):
         if stored is None:
             return None
         seed, device = self.context.seed, self.context.device
-        rows = torch.randperm(len(stored), generator=generator(seed, "memory watch", self._looks))[:count]
-        key = derive(seed, "augment watch", self._looks)
-        self._looks += 1
+        rows = torch.randperm(len(stored), generator=generator(seed, "memory watch", self._draws))[:count]
+        key = derive(seed, "augment watch", self._draws)
+        self._draws += 1
         raw = stored.x[rows].to(device)
         return self.context.inputs.augmented(raw, key, rows.to(device)), stored.y[rows].to(device)
 
@@ -148,7 +148,7 @@ class ExemplarObjective(Objective):
 
     def state_dict(self) -> State:
         """Memory, teacher and columns, besides what every objective has."""
-        own = {"columns": list(self.columns), "old": list(self.old), "looks": self._looks}
+        own = {"columns": list(self.columns), "old": list(self.old), "looks": self._draws}
         return {
             **super().state_dict(),
             **own,
@@ -159,6 +159,6 @@ class ExemplarObjective(Objective):
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
         super().load_state_dict(state)
-        self.columns, self.old, self._looks = list(state["columns"]), list(state["old"]), state["looks"]
+        self.columns, self.old, self._draws = list(state["columns"]), list(state["old"]), state["looks"]
         self.memory.load_state_dict(state["memory"])
         self.teacher.load_state_dict(state["teacher"])

@@ -11,7 +11,7 @@ from esacl.types import Context, Replay, State
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StoragePlan:
     """Which rows of a batch go to which places of a memory."""
 
     places: Tensor
@@ -40,7 +40,7 @@ class Reservoir:
         plan = self.plan(len(y))
         self.store(plan, raw, y, None if logits is None else logits[plan.rows])
 
-    def plan(self, count: int) -> Plan:
+    def plan(self, count: int) -> StoragePlan:
         """Decide what is kept of a batch: a random slot for each example; the last one offered to a slot stays."""
         order = torch.arange(self.seen, self.seen + count)
         chance = torch.rand(count, generator=self._generator, dtype=torch.float64)
@@ -50,9 +50,9 @@ class Reservoir:
         winner.scatter_reduce_(0, slots.clamp(max=self.capacity), torch.arange(count), "amax")
         places = (winner[:-1] >= 0).nonzero().squeeze(1)
         device = self._context.device
-        return Plan(places.to(device), winner[places].to(device))
+        return StoragePlan(places.to(device), winner[places].to(device))
 
-    def store(self, plan: Plan, raw: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
+    def store(self, plan: StoragePlan, raw: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
         """Keep what was planned of a batch; `logits` are those of the planned rows."""
         kept = {"x": raw[plan.rows], "y": y[plan.rows]}
         if self._keep_logits:

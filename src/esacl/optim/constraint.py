@@ -28,7 +28,7 @@ class StepConstraint(Part):
         """Effective parameters of a task, from those that the sparsity strategy shows."""
         return params
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """What the saved weights need beside them to answer for every task."""
         return {}
 

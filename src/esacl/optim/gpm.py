@@ -186,9 +186,9 @@ class Gpm(StepConstraint):
         known = {"tasks": self.tasks, "seen": self.seen, "bases": dict(self.bases)}
         return {**known, "norms": self.norms.state_dict()}
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """Normalisation of each task."""
-        return self.norms.belongings()
+        return self.norms.task_state()
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""

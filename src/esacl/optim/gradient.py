@@ -30,7 +30,7 @@ class Losses(Protocol):
         """Retention term, if any."""
         ...
 
-    def wanted(self, batch: Batch) -> Tensor | None:
+    def rows_to_store(self, batch: Batch) -> Tensor | None:
         """Rows whose outputs at θ are needed after the step."""
         ...
 
@@ -81,7 +81,7 @@ def call(net: Network, batch: Batch, replay: Replay | None) -> tuple[Outputs, Re
     return current, replace(replay, outputs=Outputs(features[len(inputs) :], logits[len(inputs) :]))
 
 
-def look(
+def forward_and_rank(
     net: Network, objective: Losses, batch: Batch, ranking: str, choose: Choose, replay: Replay | None = None
 ) -> Look:
     """Fit losses at θ of the rows that `choose` wants, with as few calls for other rows as the ranking allows."""
@@ -132,7 +132,7 @@ def _with_wanted(
     """
     seen = Outputs(outputs.features[: len(part)], outputs.logits[: len(part)])
     losses = fit.detach()
-    wanted = objective.wanted(batch)
+    wanted = objective.rows_to_store(batch)
     if wanted is not None:
         missing = torch.ones(len(batch), dtype=torch.bool, device=rows.device)
         missing[rows] = False
@@ -173,9 +173,9 @@ class GradientRule(Part):
         """Gradients that a step takes."""
         return 1.0
 
-    def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
+    def compute_gradients(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
-        seen = look(net, objective, batch, selector.ranking, selector.update_set, objective.rehearse())
+        seen = forward_and_rank(net, objective, batch, selector.ranking, selector.update_set, objective.rehearse())
         fit = mean(seen.fit, selector.weights(batch, seen.rows))
         loss = total(fit, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))
         net.backward(loss)

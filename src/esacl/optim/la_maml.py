@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from esacl.nets.network import Network
 from esacl.nets.traits import ByNorm
-from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
+from esacl.optim.gradient import GradientRule, Losses, Selection, call, forward_and_rank, mean, total
 from esacl.optim.update import UpdateRule
 from esacl.options import option
 from esacl.types import Batch, Columns, Context, Params, State, Trace
@@ -68,7 +68,7 @@ class Lookahead(GradientRule):
         """Steps that are taken on each batch."""
         return int(self.options.glances)
 
-    def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
+    def compute_gradients(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradients of weights and rates."""
         slices: list[Tensor] = []
 
@@ -77,7 +77,7 @@ class Lookahead(GradientRule):
             return slices[0]
 
         with net.untracked():
-            seen = look(net, objective, batch, selector.ranking, first)
+            seen = forward_and_rank(net, objective, batch, selector.ranking, first)
             path = self._path(net, objective, batch, slices, seen.fit.mean())
         counted = torch.cat(slices)
         part = batch if len(counted) == len(batch) else batch.take(counted)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
-from esacl.optim.gradient import GradientRule, Losses, Selection, call, look, mean, total
+from esacl.optim.gradient import GradientRule, Losses, Selection, call, forward_and_rank, mean, total
 from esacl.options import option
 from esacl.problem import Problem
 from esacl.types import Batch, Context, Params, State, Trace
@@ -82,15 +82,15 @@ class SharpnessAware(GradientRule):
         """No direction of the last task is re-used."""
         self.steps, self.second, self._before = 0, {}, {}
 
-    def fill(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
+    def compute_gradients(self, net: Network, objective: Losses, batch: Batch, selector: Selection) -> Trace:
         """Leave the gradient of this step in the parameters."""
         if self.options.rho == 0:
-            return super().fill(net, objective, batch, selector)
+            return super().compute_gradients(net, objective, batch, selector)
         ascend = self.steps % self.options.every == 0
         self.steps += 1
         if ascend:
             return self._ascend(net, objective, batch, selector)
-        trace = super().fill(net, objective, batch, selector)
+        trace = super().compute_gradients(net, objective, batch, selector)
         self._add_second(net.gradients())
         return trace
 
@@ -99,7 +99,7 @@ class SharpnessAware(GradientRule):
         ascended = None
         if self.options.ascent == "total" and replay is not None:
             ascended = replay if self.options.replay == 1 else replay.part(self.options.replay)
-        seen = look(net, objective, batch, selector.ranking, selector.support_set, ascended)
+        seen = forward_and_rank(net, objective, batch, selector.ranking, selector.support_set, ascended)
         loss = mean(seen.fit, selector.weights(batch, seen.rows))
         if self.options.ascent == "total":
             loss = total(loss, objective.retain_loss(net, seen.outputs, seen.batch, seen.replay))

@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 
 from esacl.errors import ConfigError
-from esacl.nets.shares import Unreachable
+from esacl.nets.data_parallel import Unreachable
 
 PATIENCE = timedelta(minutes=30)
 """How long a process waits for an answer of another before it gives up."""
@@ -31,7 +31,7 @@ class Place:
     local: int  # number of this process on its machine, and so of its GPU
 
 
-def invitation() -> Place | None:
+def torchrun_rank() -> Place | None:
     """Which of torchrun's processes this is; None where nobody but us starts processes."""
     if not all(os.environ.get(name) for name in TORCHRUN):
         return None

@@ -9,7 +9,7 @@ from torch import Tensor, distributed
 
 from esacl.config import Config
 from esacl.errors import RunError
-from esacl.nets.shares import Unreachable
+from esacl.nets.data_parallel import Unreachable
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.checkpoint import fingerprint, from_tree, to_tree

@@ -17,8 +17,8 @@ import esacl
 from esacl.artifacts import RunDirectory
 from esacl.config import Config
 from esacl.errors import ConfigError, RunError
-from esacl.nets.shares import Unreachable
-from esacl.processes.group import invitation, joined, rendezvous
+from esacl.nets.data_parallel import Unreachable
+from esacl.processes.group import joined, rendezvous, torchrun_rank
 from esacl.processes.job import job, send
 from esacl.processes.worker import LOST
 from esacl.training.trainer import Trainer
@@ -36,7 +36,7 @@ def team(trainer: Trainer, config: Config, directory: RunDirectory) -> Iterator[
         return
     _check_free()
     with ExitStack() as held:
-        place = invitation()
+        place = torchrun_rank()
         folder = Path(held.enter_context(TemporaryDirectory(prefix="esacl-")))
         workers: list[subprocess.Popen[bytes]] = []
         held.callback(_end, workers)
@@ -63,7 +63,7 @@ def _check_free() -> None:
     """Refuse where the group of a run cannot be formed."""
     from torch import distributed
 
-    place = invitation()
+    place = torchrun_rank()
     if place is not None and place.rank > 0:
         raise ConfigError(
             f"this is process {place.rank} of torchrun, which can only help the first: start the run as a command, "

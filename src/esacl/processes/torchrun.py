@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from esacl.config import Config
 from esacl.errors import ConfigError
-from esacl.nets.shares import Unreachable
-from esacl.processes.group import invitation, joined
+from esacl.nets.data_parallel import Unreachable
+from esacl.processes.group import joined, torchrun_rank
 from esacl.processes.job import send
 from esacl.processes.worker import LOST, serve
 
 
-def helped() -> bool:
+def serve_if_worker() -> bool:
     """Whether this process is there to help the first, and has done so."""
-    place = invitation()
+    place = torchrun_rank()
     if place is None or place.rank == 0:
         return False
     try:
@@ -26,7 +26,7 @@ def helped() -> bool:
 
 def dismiss() -> None:
     """Tell the processes that torchrun started that there is nothing to do; called by the first."""
-    place = invitation()
+    place = torchrun_rank()
     if place is not None and place.size > 1:
         with suppress(Unreachable), joined(0, place.size, place.local, None):
             send({})
@@ -34,7 +34,7 @@ def dismiss() -> None:
 
 def helpers(asked: int | None) -> int | None:
     """How many processes there are: as many as torchrun started, or as asked for."""
-    place = invitation()
+    place = torchrun_rank()
     if place is None:
         return asked
     if asked not in (None, place.size):

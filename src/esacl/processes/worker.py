@@ -20,7 +20,7 @@ def serve(rank: int, size: int) -> None:
     from esacl.machine import machine
     from esacl.methods import compose
     from esacl.nets import is_own, own_net
-    from esacl.nets.shares import Shares
+    from esacl.nets.data_parallel import Shares
     from esacl.processes.job import agree, receive, stream_of
     from esacl.training.events import EpochDone, TaskDone
 
@@ -53,7 +53,7 @@ def main(rank: int, size: int, folder: str) -> int:
     from pathlib import Path
 
     from esacl.errors import EsaclError
-    from esacl.nets.shares import Unreachable
+    from esacl.nets.data_parallel import Unreachable
     from esacl.processes.group import joined, rendezvous
 
     place = Path(folder)

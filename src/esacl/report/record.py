@@ -9,9 +9,9 @@ from typing import Any, Literal
 from esacl.metrics.cost import Flops
 from esacl.metrics.memory import Footprint
 
-Setting = Literal["task_il", "class_il"]
-SETTINGS: tuple[Setting, ...] = ("task_il", "class_il")
-SETTING_NAMES: Mapping[Setting, str] = {"task_il": "Task-IL", "class_il": "Class-IL"}
+Scenario = Literal["task_il", "class_il"]
+SETTINGS: tuple[Scenario, ...] = ("task_il", "class_il")
+SCENARIO_NAMES: Mapping[Scenario, str] = {"task_il": "Task-IL", "class_il": "Class-IL"}
 DOMAIN_IL = "Domain-IL"  # what both are where every task has the same classes
 
 Matrix = tuple[tuple[float, ...], ...]  # [stage][task]; NaN where it was not measured
@@ -24,7 +24,7 @@ class Scores:
     task_il: float | None
     class_il: float | None
 
-    def of(self, setting: Setting) -> float | None:
+    def of(self, setting: Scenario) -> float | None:
         """The figure in one setting."""
         return self.task_il if setting == "task_il" else self.class_il
 
@@ -70,7 +70,7 @@ class RunRecord:
     columns: str | None  # training columns; None where the run did not record them
     split: str
     accuracy: Scores
-    matrix: Mapping[Setting, Matrix]  # only the settings the method can answer
+    matrix: Mapping[Scenario, Matrix]  # only the settings the method can answer
     forgetting: Scores
     bwt: Scores
     fwt: Scores
@@ -94,13 +94,13 @@ class RunRecord:
         return len(self.task_classes) > 1 and len(set(map(frozenset, self.task_classes))) == 1
 
     @property
-    def settings(self) -> tuple[Setting, ...]:
+    def settings(self) -> tuple[Scenario, ...]:
         """The settings that are worth showing: those it can answer, and one of two that coincide."""
         return ("task_il",) if self.same_classes else tuple(key for key in SETTINGS if key in self.matrix)
 
-    def setting_name(self, setting: Setting) -> str:
+    def setting_name(self, setting: Scenario) -> str:
         """What a setting is called here."""
-        return DOMAIN_IL if self.same_classes else SETTING_NAMES[setting]
+        return DOMAIN_IL if self.same_classes else SCENARIO_NAMES[setting]
 
     @property
     def joint(self) -> bool:
@@ -111,7 +111,7 @@ class RunRecord:
         """The stage after which the network knows `task`."""
         return 0 if self.joint else task
 
-    def average_so_far(self, setting: Setting) -> list[float]:
+    def average_so_far(self, setting: Scenario) -> list[float]:
         """Mean accuracy over the tasks seen, after each stage."""
         rows = self.matrix[setting]
         seen = [row if self.joint else row[: stage + 1] for stage, row in enumerate(rows)]
@@ -122,6 +122,6 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def shown_settings(records: Sequence[RunRecord]) -> tuple[Setting, ...]:
+def shown_settings(records: Sequence[RunRecord]) -> tuple[Scenario, ...]:
     """The settings that are worth a plot of these runs: one where two coincide in all of them."""
     return SETTINGS[:1] if records and all(record.same_classes for record in records) else SETTINGS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from esacl.paper import Measure, Reported, reported
 from esacl.report.ablations import switched_off
 from esacl.report.metrics import EVERYTHING, MAIN, METRICS, WITH_CREDITED, Column, columns
-from esacl.report.record import DOMAIN_IL, SETTING_NAMES, SETTINGS, shown_settings
+from esacl.report.record import DOMAIN_IL, SCENARIO_NAMES, SETTINGS, shown_settings
 from esacl.report.rows import Row, records_of, tables_of, title_of
 from esacl.report.scale import scale_words
 from esacl.report.units import DASH, PERCENT, unit_for
@@ -161,7 +161,7 @@ def _seeds(rows: Sequence[Row]) -> Table:
         return " / ".join(PERCENT(found[0].of(setting)) for setting in shown) if found else DASH
 
     body = [(Entry(row.label), *(Entry(scores(row, seed)) for seed in seeds)) for row in rows]
-    both = DOMAIN_IL if len(shown) == 1 else " / ".join(SETTING_NAMES[setting] for setting in SETTINGS)
+    both = DOMAIN_IL if len(shown) == 1 else " / ".join(SCENARIO_NAMES[setting] for setting in SETTINGS)
     return Table(title_of(rows), ("seed", *map(str, seeds)), tuple(body), f"{both} (%) of each seed.")
 
 

@@ -1,7 +1,7 @@
 """One run, end to end: data → network → training → figures → files."""
 
-from esacl.runner.entry import default_place, look, reopen, start
-from esacl.runner.opened import Run
+from esacl.runner.active_run import Run
+from esacl.runner.entry import default_place, open_finished, reopen, start
 from esacl.runner.readouts import ReadoutResult, compare_readouts
 from esacl.runner.training import Finished, Listener, iter_run, resume, run
 
@@ -13,7 +13,7 @@ __all__ = [
     "compare_readouts",
     "default_place",
     "iter_run",
-    "look",
+    "open_finished",
     "reopen",
     "resume",
     "run",

@@ -17,10 +17,10 @@ from esacl.methods.names import given_again
 from esacl.methods.names import name_of as name_of_method
 from esacl.methods.settings import check_held_out
 from esacl.metrics.memory import reset_peak_memory
-from esacl.nets import Given, OwnNet, is_own, is_small, name_of, once_more, own_net
+from esacl.nets import Given, OwnNet, is_own, is_small, name_of, own_net, require_user_module
 from esacl.presets import settings_of
 from esacl.processes.team import team
-from esacl.runner.opened import Run, Saved
+from esacl.runner.active_run import Run, Saved
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
 
@@ -97,7 +97,7 @@ def reopen(
 
 
 @contextmanager
-def look(
+def open_finished(
     out: Path, stream: Stream | None = None, backbone: Given | None = None, code: Collection[str] = ()
 ) -> Iterator[Run]:
     """The finished run in the directory `out`, to look at: in one process, whatever trained it; nothing is written."""
@@ -171,7 +171,7 @@ def _prepare_again(
         before = _saved_machine(directory, recorded.machine)
         recorded = replace(recorded, machine=divided(before, processes, is_small(recorded.net.backbone)))
     where = f"the run in {str(directory.path)!r}"
-    given = once_more(recorded.net.backbone, backbone, where)
+    given = require_user_module(recorded.net.backbone, backbone, where)
     asked = recorded if stream is None else replace(recorded, stream=StreamConfig())  # given, so no code
     chosen = given_again(asked, method, where, code)
     return *_prepare(recorded, chosen, stream, reading, given), chosen

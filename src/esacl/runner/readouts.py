@@ -19,8 +19,8 @@ from esacl.nets import Given, is_own
 from esacl.options import parse
 from esacl.part import Part
 from esacl.readouts.base import Readout
-from esacl.runner.entry import look
-from esacl.runner.opened import Run
+from esacl.runner.active_run import Run
+from esacl.runner.entry import open_finished
 from esacl.streams import Stream
 from esacl.training.evaluate import evaluate
 
@@ -68,7 +68,7 @@ def compare_readouts(
     own = backbone if is_own(recorded.net.backbone) else None
     every: list[Wanted] = [*PARTS["readout"], ("bias", {"form": "norms"})]
     wanted = every if readouts is None else readouts
-    with look(directory.path, stream, own, code) as run, run.trainer.parts.average.answering(run.trainer.net):
+    with open_finished(directory.path, stream, own, code) as run, run.trainer.parts.average.answering(run.trainer.net):
         return [_result(run, each, split or run.config.train.split, code) for each in wanted]
 
 
@@ -92,7 +92,7 @@ def _result(run: Run, wanted: Wanted, split: str, code: Collection[str]) -> Read
         streams = getattr(readout, "streams", False)
         stages = stream.stages if streams else stream.stages[-1:]
         for stage in stages:
-            readout.fit(net, stage, parts.objective.remembered())
+            readout.fit(net, stage, parts.objective.buffer_examples())
     except ConfigError as error:
         return ReadoutResult(called, refused=str(error))
     seconds = perf_counter() - began

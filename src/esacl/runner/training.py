@@ -11,8 +11,8 @@ from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
 from esacl.problem import Naming
 from esacl.report import write_report
+from esacl.runner.active_run import Run
 from esacl.runner.entry import default_place, reopen, start
-from esacl.runner.opened import Run
 from esacl.short_names import as_keyword, as_recorded
 from esacl.streams import Stream
 from esacl.training.events import Event

@@ -107,9 +107,9 @@ class SparsityStrategy(Part):
     def recalibrate(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Take the statistics of BatchNorm anew, if asked for."""
         if getattr(self.options, "recalibrate", "no") != "no":
-            recalibrate(net, self._looks(task, remembered))
+            recalibrate(net, self._recalibration_batches(task, remembered))
 
-    def _looks(self, task: Task, remembered: Examples | None, size: int = 256) -> Iterator[Tensor]:
+    def _recalibration_batches(self, task: Task, remembered: Examples | None, size: int = 256) -> Iterator[Tensor]:
         """Images to take statistics from, well mixed, in batches of about `size`."""
         if remembered is None:
             images = task.train.x
@@ -134,7 +134,7 @@ class SparsityStrategy(Part):
         """Masks by prunable parameter without which nobody knows where the values belong; none for a dense network."""
         return []
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """What the saved weights need beside them to answer for every task: packed masks, normalisation of a task."""
         return {}
 

@@ -183,9 +183,9 @@ class Isolated(SparsityStrategy, ABC):
             unions = {name: union | mask[name] for name, union in unions.items()}
         return {name: union.sum().item() / union.numel() for name, union in unions.items()}
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """Biases and BatchNorm of each task."""
-        return self.norms.belongings()
+        return self.norms.task_state()
 
     def state_dict(self) -> State:
         """How far it is, the rows that stay, and what each task keeps beside its weights."""

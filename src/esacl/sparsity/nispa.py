@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from esacl.nets.connections import HEAD, IMAGE
+from esacl.nets.frozen_batchnorm import StillChannels
 from esacl.nets.network import Network
-from esacl.nets.still_channels import StillChannels
 from esacl.options import option
 from esacl.rng import generator
 from esacl.sparsity.base import DenseOptions, Phase, SparsityStrategy

@@ -127,9 +127,9 @@ class Packnet(Isolated):
         self.pruned = False
         super().end_task(net, task, remembered)
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """The owner of each weight (0: nobody, t + 1: task t), and biases and BatchNorm of each task."""
-        return {**{f"owner.{name}": owner for name, owner in self.owner.items()}, **super().belongings()}
+        return {**{f"owner.{name}": owner for name, owner in self.owner.items()}, **super().task_state()}
 
     def state_dict(self) -> State:
         """The owners, and whether the present task is pruned."""

@@ -117,16 +117,16 @@ class Sparcl(SparsityStrategy):
     def observe_gradients(self, gradients: Params, memory: Callable[[], Params]) -> None:
         """Look at gradients: for the importance, once an epoch or (the code's rule) at the last; and for DGM."""
         if self.options.tdm and self.options.rule == "code":
-            self.slopes = self._look(gradients, {})
+            self.slopes = self._sensitivity(gradients, {})
         elif self.options.tdm and self._step == 0:
-            self.slopes = self._look(gradients, memory())
+            self.slopes = self._sensitivity(gradients, memory())
             self._change(self._due, self._epoch)
             self._due = None
         if self.options.dgm and self._step % self.options.refresh == 0:
             self.moving = {name: self._movable(name, gradients.get(name)) for name in self._masked}
         self._step += 1
 
-    def _look(self, gradients: Params, remembered: Params) -> Params:
+    def _sensitivity(self, gradients: Params, remembered: Params) -> Params:
         """What the gradients add to the importance of each weight."""
         slopes = {name: self.options.alpha * gradients[name].abs() for name in self._masked if name in gradients}
         for name in slopes.keys() & remembered.keys():

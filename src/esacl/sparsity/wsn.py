@@ -95,10 +95,10 @@ class Wsn(Isolated):
         self.union = {name: mask | self.union[name] if self.union else mask for name, mask in masks.items()}
         super().end_task(net, task, remembered)
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """The packed mask of each task, and its biases and BatchNorm."""
         masks = {f"mask.{task}.{name}": bits for task, own in enumerate(self.chosen) for name, bits in own.items()}
-        return {**masks, **super().belongings()}
+        return {**masks, **super().task_state()}
 
     def state_dict(self) -> State:
         """Scores and masks."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from esacl import plugins
-from esacl.code import imported, told
+from esacl.code import imported, message
 from esacl.config import StreamConfig
 from esacl.errors import ConfigError, EsaclError, unknown_name
 from esacl.files import user_path
@@ -35,8 +35,11 @@ class StreamInfo:
 _INFOS = (
     StreamInfo("split-digits", "handwritten digits of scikit-learn, ready without a download", 10, 5, (1, 8, 8)),
     *(
-        StreamInfo(name, f"the same digits in every task, {look}", 10, domains.TASKS, (1, 8, 8))
-        for name, look in (("rotated-digits", "turned further each time"), ("permuted-digits", "pixels in a new order"))
+        StreamInfo(name, f"the same digits in every task, {transform}", 10, domains.TASKS, (1, 8, 8))
+        for name, transform in (
+            ("rotated-digits", "turned further each time"),
+            ("permuted-digits", "pixels in a new order"),
+        )
     ),
     *(
         StreamInfo(data.stream, text, data.classes, tasks, image, data.url, data.size)
@@ -69,7 +72,7 @@ def opened(found: Any, config: StreamConfig, seed: int) -> Stream:
         raise
     except Exception as error:
         raise ConfigError(
-            f"stream {config.name!r} fails when it is called with (config, seed): {told(error)}. It must return a "
+            f"stream {config.name!r} fails when it is called with (config, seed): {message(error)}. It must return a "
             f"Stream or a Source."
         ) from None
     if isinstance(made, Source):
@@ -127,8 +130,8 @@ def open_stream(config: StreamConfig | str, seed: int = 0, progress: Progress | 
     info = next((info for info in _INFOS if info.name == config.name), None)
     if info is None or info.classes is None:
         raise unknown_name("stream", config.name, [info.name for info in available()])
-    if config.name in domains.LOOKS:
-        return domains.in_new_looks(replace(digits.read(), name=config.name), config, seed)
+    if config.name in domains.TRANSFORMS:
+        return domains.domain_stream(replace(digits.read(), name=config.name), config, seed)
     if config.name == "split-digits":
         source = digits.read()
     else:

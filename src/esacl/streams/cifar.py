@@ -18,7 +18,7 @@ _PIXELS = 3 * 32 * 32
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     """Which files of the archive hold what, and under which key."""
 
     stream: str
@@ -31,7 +31,7 @@ class Layout:
     inputs: ImageInputs
 
 
-CIFAR10 = Layout(
+CIFAR10 = FileLayout(
     stream="split-cifar10",
     meta="batches.meta",
     names="label_names",
@@ -41,7 +41,7 @@ CIFAR10 = Layout(
     classes=10,
     inputs=ImageInputs((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), padding=4, flip=True),
 )
-CIFAR100 = Layout(
+CIFAR100 = FileLayout(
     stream="split-cifar100",
     meta="meta",
     names="fine_label_names",
@@ -53,7 +53,7 @@ CIFAR100 = Layout(
 )
 
 
-def read(archive: Archive, layout: Layout) -> Source:
+def read(archive: Archive, layout: FileLayout) -> Source:
     """All images, as uint8 [N, 3, 32, 32], checked for shape, labels and completeness."""
     names: tuple[str, ...] = ()
     tables: dict[str, Examples] = {}
@@ -73,7 +73,7 @@ def read(archive: Archive, layout: Layout) -> Source:
     return Source(layout.stream, names, train, test, layout.inputs)
 
 
-def _class_names(contents: dict[str, Any], layout: Layout, where: str) -> tuple[str, ...]:
+def _class_names(contents: dict[str, Any], layout: FileLayout, where: str) -> tuple[str, ...]:
     names = contents.get(layout.names)
     if not isinstance(names, list) or len(names) != layout.classes:
         raise DataError(f"{where} has no list {layout.names!r} of {layout.classes} class names.")
@@ -82,7 +82,7 @@ def _class_names(contents: dict[str, Any], layout: Layout, where: str) -> tuple[
     return tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names)
 
 
-def _examples(contents: dict[str, Any], layout: Layout, where: str) -> Examples:
+def _examples(contents: dict[str, Any], layout: FileLayout, where: str) -> Examples:
     pixels, labels = contents.get("data"), contents.get(layout.labels)
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (_PIXELS,):
         raise DataError(f"{where} has no images: its entry 'data' is not a uint8 table with {_PIXELS} columns.")
@@ -91,7 +91,7 @@ def _examples(contents: dict[str, Any], layout: Layout, where: str) -> Examples:
     return Examples(_images(pixels), torch.tensor(_checked(labels, layout, where), dtype=torch.int64))
 
 
-def _checked(labels: Sequence[Any] | npt.NDArray[Any], layout: Layout, where: str) -> list[int]:
+def _checked(labels: Sequence[Any] | npt.NDArray[Any], layout: FileLayout, where: str) -> list[int]:
     values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     for value in values:
         if type(value) is not int or not 0 <= value < layout.classes:

@@ -21,7 +21,7 @@ HALF_TURN = 180.0  # degrees over which tasks are spread: a 6 that is turned fur
 Look = Callable[[Tensor, int, int], Tensor]  # (images, task, tasks) → the same images as that task shows them
 
 
-def in_new_looks(source: Source, config: StreamConfig, seed: int) -> Stream:
+def domain_stream(source: Source, config: StreamConfig, seed: int) -> Stream:
     """Every task has all examples of all classes; what is held out in one task is held out in all."""
     classes, tasks = len(source.class_names), TASKS if config.tasks is None else config.tasks
     if config.classes_per_task not in (None, classes):
@@ -38,10 +38,10 @@ def in_new_looks(source: Source, config: StreamConfig, seed: int) -> Stream:
         raise ConfigError(wrong, "stream.blur", config.blur, remedy="Leave it out.", stream=source.name)
     upright = split(source, replace(config, tasks=1, classes_per_task=None), seed)
     (only,) = upright.tasks
-    look = LOOKS[source.name]
+    transform = TRANSFORMS[source.name]
 
     def shown(part: Examples, index: int) -> Examples:
-        return Examples(look(part.x, index, tasks), part.y)
+        return Examples(transform(part.x, index, tasks), part.y)
 
     parts = tuple(
         Task(index, only.classes, *(shown(part, index) for part in (only.train, only.validation, only.test)))
@@ -87,5 +87,5 @@ def _neighbours(places: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Te
     return (below.long(), 1 - above_share), (below.long() + 1, above_share)
 
 
-LOOKS: Mapping[str, Look] = {"rotated-digits": rotated, "permuted-digits": permuted}
+TRANSFORMS: Mapping[str, Look] = {"rotated-digits": rotated, "permuted-digits": permuted}
 """Streams of digits by name, and how a task shows them."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from esacl.code import told
+from esacl.code import message
 from esacl.config import SLOTS
 from esacl.errors import CheckpointError
 from esacl.nets.network import Network, View
@@ -47,9 +47,9 @@ class Parts:
         """Whether it can answer only when told the task."""
         return self.sparsity.needs_task_id or self.constraint.views_weights
 
-    def belongings(self) -> Params:
+    def task_state(self) -> Params:
         """What the saved weights need beside them to answer for every task."""
-        return {**self.sparsity.belongings(), **self.constraint.belongings()}
+        return {**self.sparsity.task_state(), **self.constraint.task_state()}
 
     def all(self) -> list[Part]:
         """Every part, in the order of the slots."""
@@ -70,7 +70,7 @@ class Parts:
                     raise
                 raise CheckpointError(
                     f"{type(part).__name__} ({type(part).__module__}), the {slot}, cannot go on from the state that it "
-                    f"saved: {told(error)}. Its load_state_dict must take what its state_dict returns; "
+                    f"saved: {message(error)}. Its load_state_dict must take what its state_dict returns; "
                     f"esacl.testing.check_method finds such faults."
                 ) from None
 

@@ -15,11 +15,11 @@ def train_step(net: Network, parts: Parts, optimizer: torch.optim.Optimizer, bat
     The trace is that of the last glance at it: what is remembered of a batch is remembered once.
     """
     for _ in range(parts.gradient.glances):
-        trace = parts.gradient.fill(net, parts.objective, batch, parts.selection)
+        trace = parts.gradient.compute_gradients(net, parts.objective, batch, parts.selection)
         net.unscale(optimizer)
         if parts.sparsity.observes_gradients:
             parts.sparsity.observe_gradients(net.gradients(), lambda: memory_gradients(net, parts, len(batch)))
-        before = remembered_values(net, parts)
+        before = snapshot_constrained(net, parts)
         net.step(optimizer)
         if before:
             apply_constraints(net, parts, before)
@@ -29,7 +29,7 @@ def train_step(net: Network, parts: Parts, optimizer: torch.optim.Optimizer, bat
     return trace
 
 
-def remembered_values(net: Network, parts: Parts) -> Params:
+def snapshot_constrained(net: Network, parts: Parts) -> Params:
     """Copies of the parameters that a constraint watches; nothing where none is active."""
     projected, held = parts.constraint.constrained(), {*parts.sparsity.constrained()}
     if parts.update.leaves_frozen and not projected:

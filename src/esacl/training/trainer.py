@@ -88,7 +88,7 @@ class Trainer:
         )
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
-        remembered = parts.objective.remembered()
+        remembered = parts.objective.buffer_examples()
         before = self._evaluate_unpruned(whole, remembered)
         parts.sparsity.end_task(net, stage, remembered)
         density = self._update_density()
@@ -96,7 +96,7 @@ class Trainer:
             yield Pruned(stage.index, density, before)
         parts.constraint.end_task(net, stage)
         parts.objective.end_task(net, stage)
-        self._read_out(whole, parts.objective.remembered())
+        self._read_out(whole, parts.objective.buffer_examples())
         self.rows.append(self._evaluate())
         self.position = Position(stage=position.stage + 1)
         yield TaskDone(stage.index, self.rows[-1], density)

@@ -14,7 +14,7 @@ from esacl.report.figures.cost_plot import NAMED
 from esacl.report.figures.run_cost import FLOPS
 from esacl.report.figures.svg import FG, MUTED, WIDTH, Margins, canvas, colour, house_style
 from esacl.report.metrics import METRICS
-from esacl.report.record import Setting
+from esacl.report.record import Scenario
 from esacl.report.rows import Row, Spread, spread
 from esacl.report.units import PERCENT, Unit, shorten, unit_for
 
@@ -53,7 +53,7 @@ def flops_by_row(rows: Sequence[Row]) -> Chart | None:
 
 
 @house_style()
-def ablation_bars(rows: Sequence[Row], setting: Setting, kind: AblationKind) -> Chart | None:
+def ablation_bars(rows: Sequence[Row], setting: Scenario, kind: AblationKind) -> Chart | None:
     """Accuracy with all parts and without some; None where nothing has this setting."""
     found = ablations(rows, kind)
     groups = [(one.whole.label, bars) for one in found if len(bars := _variants(one, setting)) > 1]
@@ -73,7 +73,7 @@ def ablation_bars(rows: Sequence[Row], setting: Setting, kind: AblationKind) -> 
     return Chart(title, slug, figure, axes, label, caption, keys, spots)
 
 
-def _variants(one: Ablation, setting: Setting) -> list[_Bar]:
+def _variants(one: Ablation, setting: Scenario) -> list[_Bar]:
     rows = [("all parts", one.whole), *((f"without {variant.without}", variant.row) for variant in one.variants)]
     known = [(text, row, spread([record.accuracy.of(setting) for record in row.records])) for text, row in rows]
     return [_Bar(text, row, y, _WHOLE if row is one.whole else _WITHOUT) for text, row, y in known if y is not None]
@@ -86,15 +86,15 @@ def _draw(groups: _Groups, unit: Unit, line: float) -> tuple[Figure, Axes, tuple
     figure, axes = canvas(WIDTH, line * (len(names) + 1.2 * len(groups)) + 56, Margins(room_for(names), 92, 8, 48))
     places, spots, at = [], [], 0.0
     for heading, bars in groups:
-        look: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "va": "center_baseline"}
-        axes.annotate(shorten(heading, _LONGEST), (0, at), color=MUTED, fontsize=13, annotation_clip=False, **look)
+        style: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "va": "center_baseline"}
+        axes.annotate(shorten(heading, _LONGEST), (0, at), color=MUTED, fontsize=13, annotation_clip=False, **style)
         for bar in bars:
             at += 1
             size, text = bar.value.mean / unit.size, unit(bar.value.mean, bar.value.std)
             axes.barh(at, size, height=0.62, color=bar.ink, alpha=0.85)
             if bar.value.std is not None:
                 axes.errorbar([size], [at], xerr=[bar.value.std / unit.size], fmt="none", color=FG, capsize=4)
-            axes.annotate(text, (1, at), (10, 0), color=FG, textcoords="offset points", **look)
+            axes.annotate(text, (1, at), (10, 0), color=FG, textcoords="offset points", **style)
             spots.append(Spot(bar.row, size, at, f"{bar.text}, {text} {unit.name}"))
             places.append(at)
         at += 1.2

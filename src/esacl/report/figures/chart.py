@@ -46,9 +46,9 @@ class Key:
 
     def handle(self) -> Line2D:
         """As a file has it."""
-        look: dict[str, Any] = {"linestyle": "--" if self.dashed else "" if self.marker else "-"}
+        style: dict[str, Any] = {"linestyle": "--" if self.dashed else "" if self.marker else "-"}
         label = f"{self.name} {self.value}".strip()
-        return Line2D([], [], color=self.ink, marker=self.marker or None, label=label, **look)
+        return Line2D([], [], color=self.ink, marker=self.marker or None, label=label, **style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def save(chart: Chart, folder: Path, stem: str) -> list[Path]:
     if chart.legend:
         below = -52 / (chart.axes.bbox.height or 1)  # pixels, as a share of the axes
         handles = [key.handle() for key in chart.legend]
-        look: dict[str, Any] = {"loc": "upper left", "ncols": 2, "frameon": False, "fontsize": 12}
-        chart.axes.legend(handles=handles, bbox_to_anchor=(0, below), borderaxespad=0, **look)
+        style: dict[str, Any] = {"loc": "upper left", "ncols": 2, "frameon": False, "fontsize": 12}
+        chart.axes.legend(handles=handles, bbox_to_anchor=(0, below), borderaxespad=0, **style)
     chart.figure.canvas.draw()  # ticks come into being when they are drawn
     _recolour(chart.figure)
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from esacl.report.figures.families import family_keys, family_of
 from esacl.report.figures.labels import Box, Point, nearest_edge, place, side_by_side
 from esacl.report.figures.svg import CARD, FG, MUTED, PHONE, WIDTH, Margins, canvas, house_style
 from esacl.report.metrics import METRICS
-from esacl.report.record import Setting
+from esacl.report.record import Scenario
 from esacl.report.rows import Row, Spread
 from esacl.report.units import PERCENT, Unit, shorten, unit_for
 
@@ -58,7 +58,7 @@ class Dot:
     y: Spread
 
 
-def dots(rows: Sequence[Row], setting: Setting, cost: Cost) -> list[Dot]:
+def dots(rows: Sequence[Row], setting: Scenario, cost: Cost) -> list[Dot]:
     """Every row that has an accuracy in this setting."""
     of_cost, of_score = METRICS[cost.key], METRICS[setting]
     found = [(row, of_cost.spread(row.records), of_score.spread(row.records)) for row in rows]
@@ -66,7 +66,7 @@ def dots(rows: Sequence[Row], setting: Setting, cost: Cost) -> list[Dot]:
 
 
 @house_style()
-def accuracy_over(rows: Sequence[Row], setting: Setting, cost: Cost) -> Chart | None:
+def accuracy_over(rows: Sequence[Row], setting: Scenario, cost: Cost) -> Chart | None:
     """Every row by its cost and its accuracy at the end; None where no row has one."""
     found = dots(rows, setting, cost)
     if not found:
@@ -139,8 +139,8 @@ def _draw(axes: Axes, found: Sequence[Dot], places: Sequence[Point], unit: Unit)
         x_error = [(dot.x.std or 0) / unit.size for dot, _ in members]
         y_error = [100 * (dot.y.std or 0) for dot, _ in members]
         axes.errorbar(x, y, y_error, x_error, color=family.ink, **BARS)
-        look: dict[str, Any] = {"linestyle": "", "markersize": 8, "zorder": 3, "clip_on": False, "alpha": 0.9}
-        axes.plot(x, y, family.marker, color=family.ink, markeredgecolor=CARD, markeredgewidth=0.7, **look)
+        style: dict[str, Any] = {"linestyle": "", "markersize": 8, "zorder": 3, "clip_on": False, "alpha": 0.9}
+        axes.plot(x, y, family.marker, color=family.ink, markeredgecolor=CARD, markeredgewidth=0.7, **style)
 
 
 def _names(axes: Axes, found: Sequence[Dot], places: Sequence[Point], named: set[int]) -> int:
@@ -157,9 +157,9 @@ def _names(axes: Axes, found: Sequence[Dot], places: Sequence[Point], named: set
             continue
         side = "left" if box[0] > point[0] else "right" if box[2] < point[0] else "center"
         x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
-        look: dict[str, Any] = {"fontsize": _FONT, "color": FG, "ha": side, "va": "center_baseline", "zorder": 5}
+        style: dict[str, Any] = {"fontsize": _FONT, "color": FG, "ha": side, "va": "center_baseline", "zorder": 5}
         at_x, at_y = to_data((x, (box[1] + box[3]) / 2))
-        axes.text(at_x, at_y, text, **look)
+        axes.text(at_x, at_y, text, **style)
         edge = nearest_edge(box, point)
         if abs(edge[0] - point[0]) + abs(edge[1] - point[1]) > 14:
             ends = to_data([point, edge])

@@ -14,7 +14,7 @@ from esacl.report.figures.cost_plot import MOST_NAMES, NAMED
 from esacl.report.figures.families import family_keys, family_of
 from esacl.report.figures.labels import spread_out
 from esacl.report.figures.svg import FG, MUTED, PHONE, WIDTH, Margins, canvas, house_style
-from esacl.report.record import RunRecord, Setting
+from esacl.report.record import RunRecord, Scenario
 from esacl.report.rows import Row, Spread, spread
 from esacl.report.units import PERCENT, shorten
 
@@ -34,12 +34,12 @@ class Course:
         return PERCENT(self.stages[-1].mean, self.stages[-1].std)
 
 
-def average_courses(rows: Sequence[Row], setting: Setting) -> list[Course]:
+def average_courses(rows: Sequence[Row], setting: Scenario) -> list[Course]:
     """Mean accuracy over the tasks so far, after each task."""
     return _courses(rows, lambda run: run.average_so_far(setting) if setting in run.matrix else [])
 
 
-def forgetting_courses(rows: Sequence[Row], setting: Setting) -> list[Course]:
+def forgetting_courses(rows: Sequence[Row], setting: Scenario) -> list[Course]:
     """Forgetting of the tasks so far, after each task from the second on, of rows that learned task after task."""
 
     def course(run: RunRecord) -> list[float | None]:
@@ -49,7 +49,7 @@ def forgetting_courses(rows: Sequence[Row], setting: Setting) -> list[Course]:
     return _courses(rows, course)
 
 
-def average_over_tasks(rows: Sequence[Row], setting: Setting) -> Chart | None:
+def average_over_tasks(rows: Sequence[Row], setting: Scenario) -> Chart | None:
     """Average accuracy over the tasks so far; who saw all of them at once is a level to compare with."""
     found = average_courses(rows, setting)
     if all(len(course.stages) == 1 for course in found):
@@ -57,7 +57,7 @@ def average_over_tasks(rows: Sequence[Row], setting: Setting) -> Chart | None:
     return _over_tasks(found, setting, "average accuracy", "Average over the tasks so far.", high_is_good=True)
 
 
-def forgetting_over_tasks(rows: Sequence[Row], setting: Setting) -> Chart | None:
+def forgetting_over_tasks(rows: Sequence[Row], setting: Scenario) -> Chart | None:
     """Forgetting of the tasks so far, after each task from the second on."""
     found = forgetting_courses(rows, setting)
     caption = "How far the tasks so far fell from their best, on average; lower is better."
@@ -75,7 +75,7 @@ def _courses(rows: Sequence[Row], of: Callable[[RunRecord], Sequence[float | Non
 
 
 @house_style()
-def _over_tasks(found: Sequence[Course], setting: Setting, what: str, caption: str, *, high_is_good: bool) -> Chart:
+def _over_tasks(found: Sequence[Course], setting: Scenario, what: str, caption: str, *, high_is_good: bool) -> Chart:
     name, tasks = found[0].row.records[0].setting_name(setting), found[0].row.records[0].tasks
     ranked = sorted(found, key=lambda course: course.stages[-1].mean, reverse=high_is_good)
     named = ranked if len(found) <= MOST_NAMES else ranked[:NAMED]
@@ -109,8 +109,8 @@ def _line(axes: Axes, course: Course, tasks: int, shift: float) -> list[Spot]:
     at = [stage + shift for stage in range(first, tasks)]
     means, errors = [100 * each.mean for each in course.stages], [100 * (each.std or 0) for each in course.stages]
     axes.errorbar(at, means, errors, color=family.ink, **BARS)
-    look: dict[str, Any] = {"markersize": 5.5, "linewidth": 1.5, "alpha": 0.9, "clip_on": False, "zorder": 3}
-    axes.plot(at, means, marker=family.marker, color=family.ink, **look)
+    style: dict[str, Any] = {"markersize": 5.5, "linewidth": 1.5, "alpha": 0.9, "clip_on": False, "zorder": 3}
+    axes.plot(at, means, marker=family.marker, color=family.ink, **style)
     if course.row.joint:
         axes.axhline(means[0], color=family.ink, linewidth=1.5, linestyle=(0, (4, 2)))
     return [

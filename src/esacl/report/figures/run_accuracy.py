@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from esacl.report.figures.axes import accuracy_axis, stage_axis, task_numbers
 from esacl.report.figures.chart import Chart, Key
 from esacl.report.figures.svg import CARD, FG, HEAT, MUTED, ON_HEAT, WIDTH, Margins, canvas, house_style, shade
-from esacl.report.record import RunRecord, Setting
+from esacl.report.record import RunRecord, Scenario
 from esacl.report.units import DASH, percent
 
 _MOST_NUMBERS = 20  # tasks; beyond, a number does not fit its cell
@@ -18,7 +18,7 @@ _DARK_CELL = 0.68  # opacity from which text on a cell takes the other colour
 
 
 @house_style()
-def heat_map(record: RunRecord, setting: Setting) -> Chart:
+def heat_map(record: RunRecord, setting: Scenario) -> Chart:
     """Accuracy on every task after every stage, with tasks that were not seen yet faded."""
     rows, tasks, name = record.matrix[setting], record.tasks, record.setting_name(setting)
     cell = 38 if len(rows) == 1 else max(22, min(38, 340 / tasks))
@@ -49,7 +49,7 @@ def heat_map(record: RunRecord, setting: Setting) -> Chart:
 
 
 @house_style()
-def accuracy_over_time(record: RunRecord, setting: Setting) -> Chart:
+def accuracy_over_time(record: RunRecord, setting: Scenario) -> Chart:
     """One line for each task from the stage that trained it, and the average of the tasks seen so far."""
     rows, tasks, name = record.matrix[setting], record.tasks, record.setting_name(setting)
     lines = [[100 * rows[stage][task] for stage in range(task, tasks)] for task in range(tasks)]
@@ -57,8 +57,8 @@ def accuracy_over_time(record: RunRecord, setting: Setting) -> Chart:
     few = tasks <= _FEW
     figure, axes = canvas(WIDTH, 290)
     for task, line in enumerate(lines):
-        look: dict[str, Any] = {"linewidth": 1.8, "alpha": 1.0} if few else {"linewidth": 1.3, "alpha": 0.6}
-        axes.plot(range(task, tasks), line, color=shade(task, tasks), **look)
+        style: dict[str, Any] = {"linewidth": 1.8, "alpha": 1.0} if few else {"linewidth": 1.3, "alpha": 0.6}
+        axes.plot(range(task, tasks), line, color=shade(task, tasks), **style)
         axes.plot([task], line[:1], color=shade(task, tasks), marker="o", markersize=5)
     for task, line in enumerate(lines):  # lines start at different stages: a number there cannot hide another
         if few and not isnan(line[0]):

@@ -23,9 +23,9 @@ def training_loss(record: RunRecord) -> Chart:
     for (task, phase), members in groupby(log, key=lambda epoch: (epoch.task, epoch.phase)):
         losses = [epoch.loss if isfinite(epoch.loss) else nan for epoch in members]
         dash = _DASHES[phases.index(phase) % len(_DASHES)]
-        look: dict[str, Any] = {"color": shade(task, record.tasks), "linewidth": 1.8, "linestyle": dash}
+        style: dict[str, Any] = {"color": shade(task, record.tasks), "linewidth": 1.8, "linestyle": dash}
         marker = "o" if len(losses) <= 2 else ""  # a short phase would not show as a line
-        axes.plot(range(done + 1, done + 1 + len(losses)), losses, marker=marker, markersize=4, **look)
+        axes.plot(range(done + 1, done + 1 + len(losses)), losses, marker=marker, markersize=4, **style)
         done += len(losses)
     start, spans = 0, [(task, len(list(members))) for task, members in groupby(log, key=lambda epoch: epoch.task)]
     every = -(-len(spans) // 20)

@@ -8,7 +8,7 @@ from esacl.report.figures.chart import Chart, Spot
 from esacl.report.figures.cost_plot import MOST_NAMES
 from esacl.report.figures.families import family_keys, family_of
 from esacl.report.figures.svg import CARD, FG, MUTED, WIDTH, Margins, canvas, house_style
-from esacl.report.record import Setting
+from esacl.report.record import Scenario
 from esacl.report.rows import Row, spread
 from esacl.report.units import DASH, PERCENT, shorten
 
@@ -17,7 +17,7 @@ _LINE = 34  # pixels
 
 
 @house_style()
-def final_accuracy(rows: Sequence[Row], setting: Setting) -> Chart | None:
+def final_accuracy(rows: Sequence[Row], setting: Scenario) -> Chart | None:
     """All rows, one without an accuracy in this setting with a dash; None where none has one, or they are too many."""
     if len(rows) > MOST_NAMES or all(record.accuracy.of(setting) is None for row in rows for record in row.records):
         return None
@@ -30,8 +30,8 @@ def final_accuracy(rows: Sequence[Row], setting: Setting) -> Chart | None:
     end: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
     for at, (row, seeds, text) in enumerate(zip(rows, values, texts)):
         family, points = family_of(row), [100 * value for value in seeds if value is not None]
-        look: dict[str, Any] = {"linestyle": "", "markersize": 9, "alpha": 0.75, "zorder": 3, "clip_on": False}
-        axes.plot(points, [at] * len(points), family.marker, color=family.ink, markeredgecolor=CARD, **look)
+        style: dict[str, Any] = {"linestyle": "", "markersize": 9, "alpha": 0.75, "zorder": 3, "clip_on": False}
+        axes.plot(points, [at] * len(points), family.marker, color=family.ink, markeredgecolor=CARD, **style)
         if len(points) > 1:
             mean = sum(points) / len(points)
             axes.plot([mean] * 2, [at - 0.3, at + 0.3], color=FG, linewidth=2.5, zorder=4, clip_on=False)

@@ -10,7 +10,7 @@ from esacl.report.figures.chart import Chart, Key, Spot
 from esacl.report.figures.families import FAMILIES, family_of
 from esacl.report.figures.svg import SERIES, WIDTH, canvas, colour, house_style
 from esacl.report.metrics import METRICS
-from esacl.report.record import Setting
+from esacl.report.record import Scenario
 from esacl.report.rows import Row, Spread
 from esacl.report.sweeps import Series, Sweep, series
 from esacl.report.units import PERCENT
@@ -19,7 +19,7 @@ _Points = list[tuple[int, Row, Spread]]
 
 
 @house_style()
-def accuracy_along(rows: Sequence[Row], setting: Setting, sweeps: Sequence[Sweep]) -> Chart | None:
+def accuracy_along(rows: Sequence[Row], setting: Scenario, sweeps: Sequence[Sweep]) -> Chart | None:
     """Mean accuracy at each value, values at equal distances; None where no series has this setting."""
     sweep, found = sweeps[0], [one for sweep in sweeps for one in series(rows, sweep)]
     values = sorted({value for one in found for value, _ in one.points})
@@ -49,7 +49,7 @@ def accuracy_along(rows: Sequence[Row], setting: Setting, sweeps: Sequence[Sweep
     return Chart(title, slug, figure, axes, label, caption, keys, tuple(spots))
 
 
-def _points(one: Series, values: Sequence[float], setting: Setting) -> _Points:
+def _points(one: Series, values: Sequence[float], setting: Scenario) -> _Points:
     known = [(values.index(value), row, METRICS[setting].spread(row.records)) for value, row in one.points]
     return [(at, row, y) for at, row, y in known if y is not None]
 
@@ -57,8 +57,8 @@ def _points(one: Series, values: Sequence[float], setting: Setting) -> _Points:
 def _line(axes: Axes, points: _Points, key: Key, shift: float) -> None:
     at, means = [at + shift for at, *_ in points], [100 * y.mean for *_, y in points]
     axes.errorbar(at, means, [100 * (y.std or 0) for *_, y in points], color=key.ink, **BARS)
-    look: dict[str, Any] = {"markersize": 7, "linewidth": 1.8, "linestyle": (0, (4, 2)) if key.dashed else "-"}
-    axes.plot(at, means, marker=key.marker, color=key.ink, **look)
+    style: dict[str, Any] = {"markersize": 7, "linewidth": 1.8, "linestyle": (0, (4, 2)) if key.dashed else "-"}
+    axes.plot(at, means, marker=key.marker, color=key.ink, **style)
 
 
 def _keys(found: Sequence[Series]) -> tuple[Key, ...]:

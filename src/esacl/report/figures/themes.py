@@ -16,11 +16,11 @@ from esacl.report.figures.run_cost import flops_bars, memory_bars, time_bar
 from esacl.report.figures.run_loss import training_loss
 from esacl.report.figures.seeds_plot import final_accuracy
 from esacl.report.figures.sweep_plot import accuracy_along
-from esacl.report.record import SETTING_NAMES, RunRecord, Setting, shown_settings
+from esacl.report.record import SCENARIO_NAMES, RunRecord, Scenario, shown_settings
 from esacl.report.rows import Row, records_of, tables_of
 from esacl.report.sweeps import SWEEPS
 
-_Plot = Callable[[Sequence[Row], Setting], Chart | None]
+_Plot = Callable[[Sequence[Row], Scenario], Chart | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Theme:
         need = list(dict.fromkeys(record.method for record, wish in zip(silent, asked) if not wish))
         told = [f"{', '.join(need)} must be told the task"] if need else []
         told += [f"{', '.join(only)} ran for Task-IL only"] if only else []
-        return f"Only in the {SETTING_NAMES['task_il']} plot: {'; '.join(told)}." if told else ""
+        return f"Only in the {SCENARIO_NAMES['task_il']} plot: {'; '.join(told)}." if told else ""
 
 
 def run_themes(record: RunRecord) -> list[Theme]:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from esacl.code import told
+from esacl.code import message
 from esacl.errors import ConfigError
 from esacl.nets.backbones import Shape
-from esacl.nets.code import randomness
 from esacl.nets.layers import NORMS
+from esacl.nets.user_code import randomness
 from esacl.rng import generator
 
 IMAGES = 3  # of a call: no usual size of anything else
@@ -139,7 +139,7 @@ class Probe:
         try:
             return module(x)
         except Exception as error:
-            self._refuse(f"fails on {len(x)} image(s) of {self.size}: {told(error)}", "Mend its forward")
+            self._refuse(f"fails on {len(x)} image(s) of {self.size}: {message(error)}", "Mend its forward")
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ConfigError(f"the network {self.name} {what}. {remedy}.") from None

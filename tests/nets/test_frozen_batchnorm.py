@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from esacl.nets import Network
+from esacl.nets.frozen_batchnorm import StillChannels
 from esacl.nets.statistics import recalibrate
-from esacl.nets.still_channels import StillChannels
 from tests.builders import network, same, weights
 
 NORM = "backbone.layers.1"

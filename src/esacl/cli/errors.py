@@ -15,7 +15,7 @@ from rich.console import Console
 PACKAGE = Path(__file__).parents[1]
 
 
-def told(error: CycloptsError, app: App) -> str:
+def message(error: CycloptsError, app: App) -> str:
     """What is wrong, and where the right words are found."""
     command = " ".join(["esacl", *(error.command_chain or ())])
     if isinstance(error, UnknownCommandError):

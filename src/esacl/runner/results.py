@@ -59,7 +59,7 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         seconds={"total": seconds, **trainer.seconds},
         peak_memory_bytes=peak_memory,
         footprint_bytes=footprint(net, meter.largest_step),
-        measured_capacity=measured_capacity(density, sizes, sparsity.masks(net), trainer.parts.belongings()),
+        measured_capacity=measured_capacity(density, sizes, sparsity.masks(net), trainer.parts.task_state()),
         remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
         task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
         pruning_drop=_pruning_drop(trainer, matrix),

@@ -4,12 +4,12 @@ from copy import deepcopy
 
 from torch import nn
 
-from esacl.code import is_own, told
+from esacl.code import is_own, message
 from esacl.errors import ConfigError
 from esacl.nets.backbones import Shape
-from esacl.nets.code import load
 from esacl.nets.model import OwnNet
-from esacl.nets.probe import Probe
+from esacl.nets.user_code import load
+from esacl.nets.validate import Probe
 
 Given = str | nn.Module
 """A network as the user gives it: the name of a function that returns it, or the module."""
@@ -37,7 +37,7 @@ def own_net(given: Given, shape: Shape, seed: int) -> OwnNet:
     return OwnNet(name, module, features, replaced)
 
 
-def once_more(recorded: str, given: Given | None, where: str) -> Given | None:
+def require_user_module(recorded: str, given: Given | None, where: str) -> Given | None:
     """The network of something saved: none where it is a backbone of this library, else what the user gave again.
 
     Code is never taken from a name in a file, as the file may come from anyone.
@@ -67,4 +67,6 @@ def _copied(module: nn.Module, name: str) -> nn.Module:
     try:
         return deepcopy(module)
     except Exception as error:
-        raise ConfigError(f"the network {name} cannot be copied: {told(error)}. Give a module that can be.") from None
+        raise ConfigError(
+            f"the network {name} cannot be copied: {message(error)}. Give a module that can be."
+        ) from None

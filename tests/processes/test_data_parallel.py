@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from esacl.errors import RunError
 from esacl.methods import METHODS
-from esacl.nets import shares as sharing_of
-from esacl.nets.shares import Shares
+from esacl.nets import data_parallel as sharing_of
+from esacl.nets.data_parallel import Shares
 from esacl.processes.job import agree, receive, send, stream_of, stream_state
 from tests.builders import network, stream, trainer
 from tests.processes.crew import crew, plain, sharing, trained, trained_on_digits

@@ -15,10 +15,10 @@ from esacl.errors import CheckpointError, ConfigError
 from esacl.methods import Method
 from esacl.metrics.memory import peak_memory_bytes
 from esacl.nets import OwnNet
-from esacl.nets.shares import Shares
+from esacl.nets.data_parallel import Shares
 from esacl.processes.job import agree
 from esacl.report import write_report
-from esacl.runner.figures import figures
+from esacl.runner.results import figures
 from esacl.streams import Stream
 from esacl.training.checkpoint import Unfit, taking_over
 from esacl.training.events import EpochDone, Event, StepDone, TaskDone, as_json
@@ -177,7 +177,7 @@ class Run:
             "tasks": [list(task.classes) for task in self.stream.tasks],
             "inputs": {**asdict(self.stream.inputs), "bytes": self.stream.tasks[0].train.x.dtype == torch.uint8},
         }
-        beside = {f"sparsity.{name}": value for name, value in parts.belongings().items()}
+        beside = {f"sparsity.{name}": value for name, value in parts.task_state().items()}
         with parts.average.answering(net):
             state = net.model.state_dict() if parts.sparsity.needs_task_id else net.effective_state()
             weights = {**parts.readout.folded(state), **beside}

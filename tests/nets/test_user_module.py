@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from esacl.errors import ConfigError, RunError
 from esacl.nets import Network, own_net
-from esacl.nets.code import load
+from esacl.nets.user_code import load
 from tests.builders import CPU, parts, same
 from tests.nets.own_nets import OWN, Attention, Odd, Plain, Recurrent, Separable, made
 

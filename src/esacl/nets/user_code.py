@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from esacl.code import form, imported, reachable, told
+from esacl.code import form, imported, message, reachable
 from esacl.errors import ConfigError
 from esacl.rng import derive
 
@@ -33,7 +33,7 @@ def made(name: str, found: Any) -> nn.Module:
         module = found if isinstance(found, nn.Module) else found()
     except Exception as error:
         raise ConfigError(
-            f"backbone {name!r} fails when it is called without arguments: {told(error)}. It must return a module."
+            f"backbone {name!r} fails when it is called without arguments: {message(error)}. It must return a module."
         ) from None
     if not isinstance(module, nn.Module):
         raise ConfigError(
