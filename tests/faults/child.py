@@ -158,10 +158,10 @@ def _stream(number: int, kind: str | None, file: Path, encoding: str, errors: st
 
 def _cut_training() -> None:
     """Stop after a few steps, as how long somebody trains is up to them; and let runs write a word for their page."""
-    from esacl.runner import opened, training
+    from esacl.runner import active_run, training
     from esacl.training import trainer
 
-    for module in (opened, training):
+    for module in (active_run, training):
         module.write_report = lambda _, out: out.write_text("a page")
 
     usual, left = trainer.train_step, iter(range(STEPS))
