@@ -35,7 +35,7 @@ def model(tmp_path, monkeypatch):
 def test_a_saved_model_starts_code_only_where_it_is_named_again(model, words):
     with pytest.raises(ConfigError, match="no file is allowed to start code") as error:
         esacl(*words)
-    assert error.value.problem.told(as_flags()).endswith(f"--code {NAME}.")
+    assert error.value.problem.message(as_flags()).endswith(f"--code {NAME}.")
     esacl(*words, "--code", NAME)
 
 

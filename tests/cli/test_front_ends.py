@@ -96,11 +96,11 @@ CASES = {
     "a readout that nobody trains": (
         {"method": "co2l", "parts.readout": "head"},
         {
-            "flags": "would answer at random. Use --readout linear-probe or --readout nearest-mean.",
-            "toml": "would answer at random. Use parts.readout = 'linear-probe' or parts.readout = 'nearest-mean'.",
-            "keywords": "would answer at random. Use readout='linear-probe' or readout='nearest-mean'.",
-            "classifier": "would answer at random. Use options={'parts': {'readout': 'linear-probe'}} or options=",
-            "recipe": "would answer at random. Use readout = 'linear-probe' or readout = 'nearest-mean'.",
+            "flags": "would answer at random. Use --readout probe, --readout refit, --readout lda or ",
+            "toml": "would answer at random. Use parts.readout = 'probe', parts.readout = 'refit',",
+            "keywords": "would answer at random. Use readout='probe', readout='refit', readout='lda' or",
+            "classifier": "would answer at random. Use options={'parts': {'readout': 'probe'}}, options=",
+            "recipe": "would answer at random. Use readout = 'probe', readout = 'refit',",
         },
     ),
     "a memory without room": (

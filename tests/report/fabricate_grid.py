@@ -72,7 +72,7 @@ def finish(cell: Cell) -> dict[str, object]:
         cell.claim(directory)
     config = resolve(cell.config(), builders.stream(tasks=4))
     write_atomic(cell.path / "config.toml", config.to_toml())
-    level = config.options.get("sparsity", {}).get("level", 0.0)
+    level = config.options.get("sparsity", {}).get("level") or 0.0
     sort = f"{config.method}{cell.point.label}"
     rng = np.random.default_rng([cell.seed, sum(map(ord, sort))])
     found = results(config.method, config.stream.name, cell.seed, tasks=4)

@@ -94,7 +94,7 @@ def oas(covariance: Tensor, examples: float) -> float:
     """Share of the identity that oracle approximating shrinkage mixes in: Eq. 23 (OAS), as scikit-learn has it.
 
     >>> round(oas(torch.diag(torch.tensor([4.0, 1.0])), 10), 3)
-    0.632
+    0.848
     """
     width = len(covariance)
     squares, size = covariance.square().mean(), covariance.diagonal().mean()
