@@ -50,10 +50,10 @@ class Choice:
 
     @property
     def ends(self) -> dict[str, str]:
-        """The settings of the best that are the smallest or the largest of those tried: better ones may lie beyond."""
+        """The settings of the best that are the smallest or largest of three or more: better ones may lie beyond."""
         if self.best is None:
             return {}
-        numbers = {name: values for name, values in self.row.tried.items() if len(values) > 1 and _ordered(values)}
+        numbers = {name: values for name, values in self.row.tried.items() if len(values) > 2 and _ordered(values)}
         chosen = self.best.settings
         found = {name: {min(values): "smallest", max(values): "largest"} for name, values in numbers.items()}
         return {name: words[chosen[name]] for name, words in found.items() if chosen[name] in words}

@@ -119,7 +119,7 @@ def _caption(choices: Sequence[Choice]) -> str:
     told = [
         "Mean ± sample standard deviation over the seeds. Within 1 point: trials whose score is at most 1 point below "
         "the best, itself included; many mean that the choice matters little. At an end: the chosen value of a setting "
-        "is the smallest or the largest that was tried."
+        "is the smallest or the largest of three or more."
     ]
     named = [(choice.row.name, _records(choice)) for choice in choices if _records(choice)]
     return " ".join([*told, *scale_words(named, paper=False), *_held_out(named)])
