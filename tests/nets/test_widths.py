@@ -44,6 +44,7 @@ def test_weights_that_contradict_each_other_have_no_widths():
     assert widths_of(network("cnn", 4).model, model.state_dict()) == {"layers.0": 4, "layers.4": 9, "layers.8": 16}
     assert widths_of(model, {**model.state_dict(), "head.weight": torch.zeros(6, 15)}) is None
     assert widths_of(model, {**model.state_dict(), "head.weight": torch.zeros(5, 16)}) is None
+    assert widths_of(model, {**model.state_dict(), "head.weight": torch.zeros(96)}) is None
     assert (
         widths_of(model, {name: value for name, value in state.items() if name != "backbone.layers.0.weight"}) is None
     )

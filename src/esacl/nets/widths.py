@@ -21,7 +21,9 @@ def widths_of(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, int] |
     found: dict[str, int] = {}
     own = model.state_dict()
     for one in connections(model):
-        if one.weight not in state or state[one.weight].shape[2:] != own[one.weight].shape[2:]:
+        if one.weight not in state or state[one.weight].dim() != own[one.weight].dim():
+            return None
+        if state[one.weight].shape[2:] != own[one.weight].shape[2:]:
             return None
         rows, columns = state[one.weight].shape[:2]
         for group, units, mine in (

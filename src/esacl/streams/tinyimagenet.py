@@ -59,7 +59,7 @@ def _test_files(archive: Archive, present: Sequence[str], wnids: Sequence[str]) 
         file, _, rest = line.partition("\t")
         name, wnid = f"val/images/{file}", rest.partition("\t")[0]
         if name not in known or wnid not in column:
-            why = f"class {wnid!r} is not in wnids.txt" if name in known else f"there is no {name}"
+            why = f"class {wnid[:100]!r} is not in wnids.txt" if name in known else f"there is no {name[:100]!r}"
             raise DataError(f"line {number} of 'val_annotations.txt' in {str(archive.path)!r} is wrong: {why}.")
         files.append((name, column[wnid]))
     return sorted(set(files))
