@@ -35,8 +35,9 @@ def pack(folder: Path) -> bytes:
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w:xz") as archive:
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and path.name.endswith(KEPT) and "checkpoint" not in path.parts:
-                entry = tarfile.TarInfo(str(path.relative_to(folder)))
+            name = path.relative_to(folder)
+            if path.is_file() and path.name.endswith(KEPT) and "checkpoint" not in name.parts:
+                entry = tarfile.TarInfo(str(name))
                 content = path.read_bytes()
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
@@ -79,7 +80,7 @@ def _tunes(recipe: Path) -> bool:
 def _check(name: str, cells: Sequence[Cell]) -> None:
     """Refuse data that are not those of the recipe of today."""
     for cell in cells:
-        if cell.state() in ("new", "changed"):
+        if cell.state() in ("new", "changed", "begun") and not cell.beside("failed").exists():
             raise SystemExit(
                 f"{name}: {cell.point.name}, seed {cell.seed} is {cell.state()}: the recipe asks for other runs than "
                 f"{name}.tar.xz holds. Run it and pack it again."
@@ -99,7 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name = "-".join(folder.absolute().parts[-2:])
         if not recipe_of(name).is_file():
             parser.error(f"{folder} belongs to no recipe: there is no {recipe_of(name).relative_to(ROOT)}")
-        write_atomic(DATA / f"{name}.tar.xz", pack(folder))
+        with TemporaryDirectory() as place:  # a study that is not complete leaves what is kept as it is
+            (Path(place) / f"{name}.tar.xz").write_bytes(packed := pack(folder))
+            page(name, Path(place))
+        write_atomic(DATA / f"{name}.tar.xz", packed)
     for name in names():
         write_atomic(PAGES / f"{name}.md", page(name))
         print(f"written: docs/results/{name}.md", file=sys.stderr)

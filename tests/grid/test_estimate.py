@@ -1,6 +1,7 @@
 """The cost of a grid before it starts: near to what its runs then execute, and told row by row."""
 
 from dataclasses import replace
+from itertools import accumulate, chain, repeat
 
 import pytest
 import torch
@@ -37,6 +38,15 @@ def test_the_speed_is_that_of_whole_steps_of_the_method_with_its_threads(monkeyp
     one = 3 * 2 * 8 * sum(macs_per_example(build_model("mlp", 256, (1, 8, 8), 4, 0), (1, 8, 8)).values())
     assert step_speed(config) == one  # a tick a step
     assert set(threads[1:]) == {1}
+
+
+def test_short_steps_that_others_hold_up_do_not_set_the_speed(monkeypatch):
+    """Ten slow steps of 5 ms, then steps of 1 ms: each looks at the clock twice."""
+    ticks = accumulate(chain(repeat(0.0025, 20), repeat(0.0005)))
+    monkeypatch.setattr("esacl.grid.estimate.perf_counter", lambda: next(ticks))
+    config = Config.of(method="finetune", threads=1, batch_size=8)
+    one = 3 * 2 * 8 * sum(macs_per_example(build_model("mlp", 256, (1, 8, 8), 4, 0), (1, 8, 8)).values())
+    assert step_speed(config) == pytest.approx(one / 0.0005)
 
 
 def test_a_dry_run_tells_flops_and_hours_here_and_on_a_given_device(recipe, tmp_path, capsys):

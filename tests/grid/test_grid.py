@@ -134,6 +134,13 @@ def test_a_grid_writes_its_page_and_says_where(grid, tmp_path):
     assert "runs finished <b>1 of 2</b>" in page.read_text("utf-8")
 
 
+def test_the_tables_name_the_command_with_its_seeds(grid, brief, tmp_path):
+    _, _, news = grid(ONE, "--only", "finetune", "--seeds", "3")
+    assert "on 1 process of this machine." in news
+    measured = (tmp_path / "out" / "table.md").read_text("utf-8").splitlines()[-1]
+    assert measured.startswith(f"Measured with `esacl grid {tmp_path / 'small.toml'} --seeds 3`")
+
+
 def test_a_failed_run_is_told_with_its_reason_and_the_others_go_on(grid, brief, tmp_path):
     bad = ONE.replace('buffer = ""', 'buffer = ""\nstream = "folder:/nowhere"')
     code, table, told = grid(bad)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -17,6 +16,7 @@ from esacl.cli.grid_runs import (
     Jobs,
     Scheduler,
     Seeds,
+    command_again,
     default_folder,
     overview,
     seeds_of,
@@ -80,7 +80,7 @@ def grid_command(
         write_recipe(wanted, chosen, place)
     failed = train_cells(left, count, scheduler, insecure)
     with folder.locked(FILES, PATIENCE):
-        lines = write_tables(wanted, cells, place, f"esacl grid {quote(str(recipe))}")
+        lines = write_tables(wanted, cells, place, command_again("grid", recipe, seeds or (), code or ()))
         page = write_page(study_of(wanted, cells, lines), place / PAGE)
     TEXT.print(as_rich(tables(lines, everything=False)))
     TEXT.print(f"written: {place / 'table.md'}, figures.csv", markup=False, soft_wrap=True)

@@ -56,7 +56,7 @@ def train_cells(cells: Sequence[Cell], jobs: int, scheduler: str | None, insecur
     if not cells:
         return []
     jobs = min(jobs, len(cells))
-    where = f"the cluster at {scheduler}" if scheduler else f"{jobs} processes of this machine"
+    where = f"the cluster at {scheduler}" if scheduler else f"{jobs} process{'es' if jobs > 1 else ''} of this machine"
     STATUS.print(f"training {len(cells)} runs on {where}.", markup=False, soft_wrap=True)
     failed: list[RunFailed] = []
     try:

@@ -23,6 +23,9 @@ IMAGES = {"split-cifar10": 5000, "split-cifar100": 500, "split-tinyimagenet": 50
 NARROW = 4
 """Width of a miniature: what is counted is how often the network is called, which does not depend on it."""
 
+MEASURED = 0.1
+"""Seconds of steps to time, at least: other processes can hold up every one of three short steps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -46,19 +49,20 @@ def executed_flops(config: Config) -> float:
 
 
 def step_speed(config: Config) -> float:
-    """FLOPs a second of a run's training steps on this machine: the fastest of three, after one to warm up."""
+    """FLOPs a second of a run's training steps on this machine: the fastest of several, after one to warm up."""
     shape, classes, tasks = stream_facts(config)
     stream = _miniature(shape, classes // tasks, config.train.batch_size, batches=4)
     stream = stream.joint() if _joint(config) else stream
     with machine(replace(config.machine, device="cpu")) as device:
         trainer = assemble(resolve(config, stream), stream, device)
         found: list[float] = []
-        began, before = perf_counter(), 0
+        start = began = perf_counter()
+        before = 0
         for event in trainer.run():
             now, macs = perf_counter(), trainer.net.meter.executed_macs.get("train", 0)
             if isinstance(event, StepDone):
                 found.append(2 * (macs - before) / (now - began))
-            if len(found) == 4:
+            if len(found) >= 4 and now - start > MEASURED:
                 break
             began, before = perf_counter(), macs
     return max(found[1:])

@@ -1,12 +1,13 @@
 """Methods and parts by name: those of this library, those of plugins, and SPARSITY-BASE for any two that fit."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from esacl import plugins
 from esacl.code import check_allowed, imported, is_own
-from esacl.config import Config
+from esacl.config import Config, PartsConfig
 from esacl.errors import ConfigError, unknown_name
 from esacl.methods.catalogue import METHODS, PARTS, RENAMED
 from esacl.methods.contract import method_problem, part_problem, slot_of
@@ -25,6 +26,12 @@ def compose(config: Config, given: Method | None = None, code: Collection[str] =
     base = method(config.method, code) if given is None else given
     chosen = {slot: part(slot, name, code) for slot, name in config.parts.chosen().items()}
     return base.switched(config.options).replaced(chosen)
+
+
+def with_current_names(config: Config) -> Config:
+    """The settings of a new run, where a part was given by the name that it had; what is saved keeps its names."""
+    parts = {slot: RENAMED.get(slot, {}).get(name, name) for slot, name in config.parts.chosen().items()}
+    return replace(config, parts=PartsConfig(**parts))
 
 
 def given_again(config: Config, given: Given | None, where: str, code: Collection[str] = ()) -> Method:

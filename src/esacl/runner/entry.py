@@ -13,7 +13,7 @@ from esacl.errors import ConfigError, EsaclError, RunError
 from esacl.machine import check_processes, divided, machine, resolve_machine
 from esacl.methods import Given as GivenMethod
 from esacl.methods import Method, check_settings, compose, resolve
-from esacl.methods.names import given_again
+from esacl.methods.names import given_again, with_current_names
 from esacl.methods.names import name_of as name_of_method
 from esacl.methods.settings import check_held_out
 from esacl.metrics.memory import reset_peak_memory
@@ -52,6 +52,7 @@ def start(
     given = config.net.backbone if backbone is None else backbone
     config = config if method is None else replace(config, method=name_of_method(method))
     chosen = compose(config, method if isinstance(method, Method) else None, config.code())
+    config = with_current_names(config)
     stream, config, own = _prepare(config, chosen, stream, reading, given if is_own(config.net.backbone) else None)
     with machine(config.machine) as device:
         # refuses what cannot be built while all is as it was
