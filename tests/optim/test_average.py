@@ -83,7 +83,10 @@ def test_the_average_is_what_is_saved(tmp_path):
     assert summary(model, tmp_path / "run").density == pytest.approx(results.density) == pytest.approx(0.2, abs=1e-3)
 
 
-@pytest.mark.parametrize(("name", "reason"), [("packnet", "the very weights"), ("gpm", "BatchNorm statistics")])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("packnet", "the very weights"), ("grow-er", "the very weights"), ("gpm", "BatchNorm statistics")],
+)
 def test_methods_that_hold_earlier_tasks_fast_refuse_it(name, reason):
     with pytest.raises(ConfigError, match=reason):
         check_settings(Config.of(method=name, average="ema"))

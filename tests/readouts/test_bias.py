@@ -108,3 +108,8 @@ def test_what_is_held_out_is_in_the_state():
         each.fit(net, LARGE.tasks[1], None)
     assert torch.equal(made.scale, resumed.scale)
     assert torch.equal(made.shift, resumed.shift)
+
+
+def test_what_is_held_out_is_not_planned_to_be_trained_on():
+    training = finish(trainer("er", of=LARGE, replacing={"readout": lambda of: Bias(BiasOptions(), of)}))
+    assert training.samples == training.planned_samples()

@@ -72,6 +72,13 @@ def test_a_run_that_cannot_be_read_out_so_says_why(tmp_path):
         assert "the network moves on" in forgotten[name]
 
 
+def test_a_run_with_bias_is_read_out_with_what_it_held_out(tmp_path):
+    whole = library.run(Config.of(method="finetune", readout="bias", **QUICK), tmp_path / "run")
+    (found,) = library.compare_readouts(tmp_path / "run", ["bias"])
+    assert found.refused is None
+    assert (found.task_il, found.class_il) == (whole.task_il, whole.class_il)
+
+
 def test_the_command_prints_a_table_for_people_and_json_for_programs(trained, capsys):
     esacl("readouts", trained)
     told = capsys.readouterr().out

@@ -13,6 +13,9 @@ from esacl.nets.features import features_move
 from esacl.nets.model import Model
 from esacl.readouts.examples import SampleOptions
 from esacl.readouts.lda import Lda, Moments, discriminants, oas
+from esacl.readouts.probe import LinearProbe
+from esacl.readouts.random_features import RandomFeatures
+from esacl.readouts.refit import Refit
 from tests.builders import CPU, context, network, same
 from tests.readouts.clouds import STREAM, clouds, remembered
 from tests.reference import lda as naive
@@ -95,6 +98,13 @@ def test_a_network_that_moves_needs_a_memory(backbone):
     assert features_move(net)
     with pytest.raises(ConfigError, match="remembers no examples of earlier tasks, and the network moves on"):
         readout(net, memory=False)
+
+
+@pytest.mark.parametrize("kind", [Refit, RandomFeatures, LinearProbe])
+def test_readouts_fitted_anew_need_a_memory_on_still_features_too(kind):
+    made = kind(kind.Options(), context(STREAM, memory=False))
+    with pytest.raises(ConfigError, match=r"remembers no examples of earlier tasks\. .*'lda'"):
+        made.attach(still_network())
 
 
 def test_statistics_of_batchnorm_move_features_too():

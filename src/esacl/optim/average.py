@@ -56,12 +56,13 @@ class Ema(Average):
     @classmethod
     def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
         """A strategy that holds the weights of earlier tasks fast: an average would move them."""
-        if not getattr(parts["sparsity"], "holds_classes", False):
+        sparsity = parts["sparsity"]
+        if not (getattr(sparsity, "holds_classes", False) or getattr(sparsity, "runs_parts", False)):
             return None
         return Problem(
             "{sparsity} answers earlier tasks with the very weights they ended with, and an average would move them.",
             remedy="Use {parts.average:last}, or another sparsity, such as esacl.",
-            sparsity=parts["sparsity"].__name__,
+            sparsity=sparsity.__name__,
         )
 
     @classmethod

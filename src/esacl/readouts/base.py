@@ -48,6 +48,7 @@ class FeatureReadout(Readout):
     """Fitted on features, once for all tasks: what is common to such readouts."""
 
     answers_unseen = False
+    adds_up: ClassVar[bool] = True  # whether it keeps what it found of earlier classes, and adds the task's
 
     @classmethod
     def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
@@ -79,19 +80,22 @@ class FeatureReadout(Readout):
 
     def attach(self, net: Network) -> None:
         """Refuse features of earlier classes that nobody can take again."""
-        self.streams = not features_move(net)  # what was seen of an earlier task still holds
+        moves = features_move(net)
+        self.streams = self.adds_up and not moves  # what was seen of an earlier task still holds
         if not self.streams and not self.context.memory:
             raise ConfigError(
                 "{readout} is fitted anew on features of every class, but the method remembers no examples of "
-                "earlier tasks, and the network moves on.",
+                f"earlier tasks{', and the network moves on' if moves else ''}.",
                 remedy="Use {parts.readout:head} or {parts.readout:bias}, a method with a memory, such as esacl-er, or "
-                "a network whose weights are buffers, which stay.",
+                "{parts.readout:lda} on a network whose weights are buffers, which stay.",
                 readout=type(self).__name__,
             )
 
 
 class LinearReadout(FeatureReadout):
     """A head of its own beside the network's, which goes on training as if there were no other."""
+
+    adds_up = False
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

@@ -44,6 +44,7 @@ class Lda(LinearReadout):
     """
 
     Options: ClassVar[type[Any]] = SampleOptions
+    adds_up = True
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

@@ -19,6 +19,7 @@ from esacl.nets import Given, is_own
 from esacl.options import parse
 from esacl.part import Part
 from esacl.readouts.base import Readout
+from esacl.readouts.bias import Bias
 from esacl.runner.active_run import Run
 from esacl.runner.entry import open_finished
 from esacl.streams import Stream
@@ -59,7 +60,7 @@ def compare_readouts(
 
     All of this library by default; others by name, with options: ("refit", {"decay": 0.1}). Training does not depend
     on the readout, so accuracies are those of a run with that readout. But for `bias`, which holds examples out of
-    training: here it is fitted on what was rehearsed.
+    training: unless the run did so, it is fitted on what was rehearsed.
     """
     directory = RunDirectory(Path(out))
     recorded = directory.config()
@@ -89,6 +90,8 @@ def _result(run: Run, wanted: Wanted, split: str, code: Collection[str]) -> Read
     macs, began = Counter(net.meter.executed_macs), perf_counter()
     try:
         readout.attach(net)
+        if isinstance(readout, Bias) and isinstance(parts.readout, Bias):
+            readout.kept = dict(parts.readout.kept)  # what was held out while the run was trained
         streams = getattr(readout, "streams", False)
         stages = stream.stages if streams else stream.stages[-1:]
         for stage in stages:

@@ -60,7 +60,7 @@ class Trainer:
 
     def planned_samples(self) -> int:
         """Examples that the whole run will train on, as far as can be told beforehand."""
-        stages, mixed_in = self.stream.stages, self.parts.objective.mixed_in
+        stages, mixed_in = [*map(self.parts.readout.lend, self.stream.stages)], self.parts.objective.mixed_in
         sizes = [len(stage.train) + mixed_in(stages[:number]) for number, stage in enumerate(stages)]
         return self.parts.sparsity.planned_epochs() * sum(sizes)
 
