@@ -84,15 +84,17 @@ def out_of_memory(error: BaseException) -> bool:
     return told or isinstance(error, MemoryError)
 
 
-def unknown_name(kind: str, given: str, allowed: Iterable[str], remedy: str = "") -> ConfigError:
+def unknown_name(kind: str, given: object, allowed: Iterable[str], remedy: str = "") -> ConfigError:
     """The error for a name that is not known, with the nearest one that is.
 
     >>> print(unknown_name("method", "derpp", ["er", "der++"]))
     unknown method 'derpp'. Did you mean 'der++'? Allowed: der++, er.
+    >>> print(unknown_name("option", -1, ["lr"]))  # of a file, where names may be anything
+    unknown option -1. Allowed: lr.
     """
     names = sorted(allowed)
     lowered = {name.lower(): name for name in names}
-    near = get_close_matches(given.lower(), lowered, n=1, cutoff=0.5)
+    near = get_close_matches(str(given).lower(), lowered, n=1, cutoff=0.5)
     hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
     tail = f" {remedy}" if remedy else ""
     return ConfigError(f"unknown {kind} {given!r}.{hint} Allowed: {', '.join(names) or 'none'}.{tail}")
