@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from esacl.errors import CheckpointError
 from esacl.objectives.memory import Reservoir
 from esacl.rng import derive, generator
 from tests.builders import context, stream
@@ -188,3 +189,13 @@ def test_examples_are_stored_as_they_came(dtype: torch.dtype) -> None:
     memory.add(raw, torch.arange(4))
     assert memory.examples().x.dtype == dtype
     assert torch.equal(memory.examples().x, raw)
+
+
+@pytest.mark.parametrize("other", [torch.zeros(3, 1, 1, 1).half(), torch.zeros(3, 2, 2, dtype=torch.uint8)])
+def test_a_restored_memory_of_other_images_is_refused(other: torch.Tensor) -> None:
+    memory = Reservoir(3, context())
+    memory.add(torch.zeros(3, 1, 1, 1, dtype=torch.uint8), torch.arange(3))
+    state = memory.state_dict()
+    memory.load_state_dict({**state, "store": {**state["store"], "x": other}})
+    with pytest.raises(CheckpointError, match=r"holds x of torch\.(float16|uint8).*but the stream has torch\.uint8"):
+        memory.add(torch.zeros(3, 1, 1, 1, dtype=torch.uint8), torch.arange(3))

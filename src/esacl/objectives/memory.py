@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from esacl.errors import CheckpointError
 from esacl.rng import derive, generator
 from esacl.streams.base import Examples
 from esacl.types import Context, Replay, State
@@ -61,7 +62,13 @@ class Reservoir:
         for name, values in kept.items():
             if name not in self._store:
                 self._store[name] = values.new_zeros((self.capacity, *values.shape[1:]))
-            self._store[name][plan.places] = values
+            own = self._store[name]
+            if (own.dtype, own.shape[1:]) != (values.dtype, values.shape[1:]):  # of a file that was changed
+                raise CheckpointError(
+                    f"the restored memory holds {name} of {own.dtype} and {[*own.shape[1:]]}, but the stream has "
+                    f"{values.dtype} and {[*values.shape[1:]]}. Use a file that esacl wrote for such data."
+                )
+            own[plan.places] = values
 
     def draw(self, count: int, purpose: str = "replay") -> Replay:
         """`count` examples at random (all, where there are fewer), without repetition, freshly augmented.
