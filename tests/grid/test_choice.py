@@ -3,6 +3,7 @@
 import pytest
 
 from esacl.grid.choice import choose
+from esacl.grid.tuning_tables import clearness
 from tests.grid.tuning import TUNING, fabricate, read
 
 
@@ -62,7 +63,11 @@ def test_trials_within_a_point_of_the_best_are_counted(chosen):
 
 @pytest.mark.parametrize(("rate", "ends"), [(0.01, {"lr": "smallest"}), (0.1, {}), (0.3, {"lr": "largest"})])
 def test_a_best_value_at_an_end_of_its_list_is_said(chosen, rate, ends):
-    assert chosen({rate: ((70, 70), (70, 70))}).ends == ends
+    choice = chosen({rate: ((70, 70), (70, 70))})
+    assert choice.ends == ends
+    told = [f"lr {rate} is the {end} of the 4 values tried." for end in ends.values()]
+    assert ("values tried" in clearness(choice)) == bool(told)
+    assert all(words in clearness(choice) for words in told)
 
 
 def test_only_numbers_of_three_or_more_have_ends(tmp_path):
