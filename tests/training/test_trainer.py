@@ -232,3 +232,10 @@ def test_a_selection_trains_on_its_subset_only() -> None:
     assert set.union(*seen[:3]) == set(range(24))
     assert set.union(*seen[3:]) == set(range(10))
     assert training.samples == 34
+
+
+def test_a_state_without_the_seconds_of_training_is_refused() -> None:
+    state = finish(trainer("finetune")).state_dict()
+    del state["seconds"]["train"]
+    with pytest.raises(KeyError, match="train"):
+        trainer("finetune").load_state_dict(state)

@@ -55,7 +55,8 @@ def _aspect(name: str, lines: Named, given: Mapping[str, Any]) -> str:
     of, in_paper = _ASPECTS[name]
     values: dict[Any, list[str]] = {}
     for label, records in lines:
-        for value in dict.fromkeys(map(of, records)):
+        found = [value if isinstance(value, str | float | int | None) else str(value) for value in map(of, records)]
+        for value in dict.fromkeys(found):  # settings of a file may be lists
             values.setdefault(value, []).append(label)
     values.pop(None, None)
     if not values:

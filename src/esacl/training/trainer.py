@@ -232,7 +232,8 @@ class Trainer:
             raise ValueError(f"accuracies are not those of {len(self.stream.tasks)} tasks")
         self.paper_macs = as_record(state["paper_macs"], float)
         self.samples = as_record(state["samples"], int)
-        self.seconds = as_record(state["seconds"], dict[str, float])
+        seconds = as_record(state["seconds"], dict[str, float])
+        self.seconds = {name: seconds[name] for name in self.seconds}
         self.net.load_state_dict(state["net"])
         self.parts.load_state_dict(state["parts"])
         self._optimizer_state = state["optimizer"]
