@@ -16,17 +16,8 @@ from esacl.grid.recipe import read_recipe
 from esacl.grid.scheduler import ATTEMPTS, ClusterGrid, _Open
 from esacl.grid.scheduler_worker import train
 from tests.forks import start_server
-from tests.grid.test_local import bits
+from tests.grid.test_local import RECIPE, bits
 
-RECIPE = """
-methods = ["er"]
-seeds = [0, 1]
-[base]
-epochs = 2
-limit_per_class = 40
-batch_size = 2
-buffer = 10
-"""
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX systems")
 
 

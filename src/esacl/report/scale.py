@@ -7,6 +7,8 @@ from esacl.paper import STREAMS, setup
 from esacl.report.record import RunRecord
 
 Named = Sequence[tuple[str, Sequence[RunRecord]]]
+MANY = 3
+"""Rows of one value above which they are not listed: the value is what all others have."""
 
 
 def _setting(part: str, key: str, default: Any = None) -> Callable[[RunRecord], Any]:
@@ -61,7 +63,9 @@ def _aspect(name: str, lines: Named, given: Mapping[str, Any]) -> str:
     values.pop(None, None)
     if not values:
         return ""
-    several = len(values) > 1
-    told = ", ".join(f"{value} ({', '.join(labels)})" if several else str(value) for value, labels in values.items())
+    most = max(values, key=lambda value: len(values[value]))
+    usual = most if len(values[most]) > MANY or len(values) == 1 else None  # of many rows only the others are named
+    named = [f"{value} ({', '.join(labels)})" for value, labels in values.items() if value != usual]
+    told = ", but ".join(filter(None, (str(usual) if usual is not None else "", ", ".join(named))))
     wanted = in_paper(given) if given else None
     return f"{name} {told}" + (f" (in the paper {wanted})" if wanted is not None and set(values) != {wanted} else "")
