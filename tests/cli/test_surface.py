@@ -98,6 +98,7 @@ SURFACE = {
         "--code",
         "--epochs",
         "--expected-tasks",
+        "--holdout",
         "--image-size",
         "--max-classes",
         "--method",

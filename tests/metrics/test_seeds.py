@@ -1,8 +1,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from esacl.metrics.seeds import CHANCE, at_chance, paired_difference, student_t
+from esacl.metrics.seeds import CHANCE, accuracy_interval, at_chance, fell, paired_difference, student_t
 from tests.reference import seeds as naive
 
 
@@ -41,3 +42,15 @@ def test_chance_ends_where_guessing_is_right_so_often_in_1_of_100(classes: int, 
     for right in range(examples + 1):
         expected = naive.chance_of_as_many(right, classes, examples) > CHANCE
         assert at_chance(right / examples, classes, examples) == expected
+
+
+@pytest.mark.parametrize(("right", "examples"), [(0, 5), (1, 1), (45, 50), (500, 1000)])
+def test_the_interval_of_an_accuracy_is_that_of_scipy(right: int, examples: int) -> None:
+    found = binomtest(right, examples).proportion_ci(method="wilson")
+    assert accuracy_interval(right, examples) == pytest.approx((found.low, found.high), abs=1e-9)
+
+
+def test_a_fall_is_told_where_a_fair_coin_rarely_loses_as_many() -> None:
+    for lost in range(12):
+        for won in range(12):
+            assert fell(lost, won) == (lost > won and naive.chance_of_as_many_lost(lost, won) < 0.05)

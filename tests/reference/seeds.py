@@ -45,3 +45,11 @@ def chance_of_as_many(right: int, classes: int, examples: int) -> float:
     for count in range(right, examples + 1):
         total += comb(examples, count) * (1 / classes) ** count * (1 - 1 / classes) ** (examples - count)
     return total
+
+
+def chance_of_as_many_lost(lost: int, won: int) -> float:
+    """How probable it is that a fair coin loses at least so many of lost + won examples."""
+    total = 0.0
+    for count in range(lost, lost + won + 1):
+        total += comb(lost + won, count) / 2 ** (lost + won)
+    return total

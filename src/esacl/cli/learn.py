@@ -39,6 +39,10 @@ def learn_command(
         Path | None, described("file to write [default: the model itself is replaced]", OUTPUT, name=["--out", "-o"])
     ] = None,
     epochs: Annotated[int | None, Parameter(help="epochs of this and later tasks [default: as before, 10]")] = None,
+    holdout: Annotated[
+        str,
+        Parameter(help="share of each new class to judge by, up to 20 images of 10 or more; or a FOLDER of others"),
+    ] = "0.1",
     method: Annotated[str | None, described("method of the new model: see `esacl methods`", NEW)] = None,
     sparsity: Annotated[float | None, described("share of zeros [default: the method's own]", NEW)] = None,
     buffer: Annotated[int | None, described("images that it remembers [default: the method's own]", NEW)] = None,
@@ -62,6 +66,7 @@ def learn_command(
     Example: esacl learn animals.esacl week-1/ --method esacl-der++ ; then esacl learn animals.esacl week-2/
 
     The file is replaced when the task is learnt; until then, and if it fails or is interrupted, it stays as it was.
+    What is held out stays in the file, is never trained on, and tells after each task how good old and new classes are.
     """
     from esacl.deploy.learning import SIZE, lesson, open_classifier
     from esacl.estimator.settings import settings
@@ -77,25 +82,37 @@ def learn_command(
     opened = open_classifier(model, method, backbone, code or ())
     place = out or model
     check_place(place, "model")
-    given = {name: value for name, value in fresh.items() if value is not None}
+    asked = {name: value for name, value in fresh.items() if value is not None}
     if opened is None:
         from esacl.estimator import ContinualClassifier  # slow to import
 
-        learner = ContinualClassifier(str(method), channels="first", backbone=backbone or "auto", **given)
+        learner = ContinualClassifier(str(method), channels="first", backbone=backbone or "auto", **asked)
     else:
-        _check_none_given({**given, **({} if image_size is None else {"image_size": image_size})})
+        _check_none_given({**asked, **({} if image_size is None else {"image_size": image_size})})
         learner = opened
-    if epochs is not None:
-        learner.set_params(epochs=epochs)
+    share, judges = _holdout(holdout)
+    learner.set_params(holdout=share, **({} if epochs is None else {"epochs": epochs}))
     settings(learner.get_params(deep=False), seed=0)  # what cannot be is refused before a large folder is read
+    like = (None if opened is None else model, image_size or SIZE)
     with counting_progress(STATUS, "reading images") as reading:
-        taught = lesson(folder, None if opened is None else model, image_size or SIZE, reading, backbone, code or ())
-    _warn(taught)
+        taught = lesson(folder, *like, reading, backbone, code or ())
+        judged = None if judges is None else lesson(judges, *like, reading, backbone, code or ())
+    for read in filter(None, (taught, judged)):
+        _warn(read)
     before = set() if opened is None else set(learner.classes_.tolist())
     learner.set_params(verbose=STATUS.is_terminal)
-    learner.partial_fit(taught.x, taught.y).set_params(verbose=False)
+    given = None if judged is None else (judged.x, judged.y)
+    learner.partial_fit(taught.x, taught.y, held_out=given).set_params(verbose=False)
     learner.save(place)
     _tell(learner, taught, before, place)
+
+
+def _holdout(given: str) -> tuple[float, Path | None]:
+    """A share to hold out, or a folder to judge by."""
+    try:
+        return float(given), None
+    except ValueError:
+        return 0.0, Path(given)
 
 
 def _check_none_given(given: dict[str, Any]) -> None:
@@ -125,11 +142,14 @@ def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place:
     seen = sorted(set(taught.y.tolist()))
     new = [name for name in seen if name not in before]
     kinds = _classes(len(new), "new ") + (f" and {len(seen) - len(new)} known before" if len(seen) > len(new) else "")
+    out = len(taught.y) - learner.history_[-1]["examples"]
+    held = f" ({out} of them held out)" if out else ""
     told = (
-        f"task {learner.n_tasks_}: {kinds} from {len(taught.y)} images. {place} knows "
+        f"task {learner.n_tasks_}: {kinds} from {len(taught.y)} images{held}. {place} knows "
         f"{_classes(len(learner.classes_))} and uses {learner.density_:.1%} of its weights."
     )
     TEXT.print(told, markup=False, highlight=False, soft_wrap=True)
+    _tell_quality(learner.history_[-1], place)
     expected = learner.expected_tasks
     if expected is not None and learner.n_tasks_ > expected:
         note = (
@@ -137,3 +157,21 @@ def _tell(learner: ContinualClassifier, taught: Lesson, before: set[Any], place:
             f"(grow: the network was widened)."
         )
         STATUS.print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+def _tell_quality(entry: dict[str, Any], place: Path) -> None:
+    """How many held-out images of old and of new classes are answered rightly, and whether old ones fell."""
+    (before, _), (old, known), (new, fresh) = entry["before"], entry["old"], entry["new"]
+    parts = [f"{old / known:.1%} of {known} of old classes ({before / known:.1%} before)"] if known else []
+    parts += [f"{new / fresh:.1%} of {fresh} of new ones"] if fresh else []
+    if not parts:
+        note = "nothing is held out to judge by: give 10 images of a class or more, or --holdout FOLDER."
+        STATUS.print(f"note: {note}", style="dim", markup=False, highlight=False, soft_wrap=True)
+        return
+    TEXT.print(f"right on held-out images: {', '.join(parts)}", markup=False, highlight=False, soft_wrap=True)
+    if entry["fell"]:
+        told = (
+            f"warning: old classes fell by {(before - old) / known:.1%} of their held-out images, more than chance "
+            f"explains. `esacl evaluate {place} FOLDER` shows which. Teach them again; --out keeps the file of before."
+        )
+        STATUS.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from esacl.config import DEFAULT_METHOD
 from esacl.errors import CheckpointError, InputError, naming
+from esacl.estimator.heldout import HeldOut, told
 from esacl.estimator.labels import Labels
 from esacl.estimator.layout import InputLayout
 from esacl.estimator.learner import ClassifierPlan, Learner
@@ -30,7 +30,7 @@ from esacl.streams.base import Examples
 
 Array = npt.NDArray[Any]
 SEEDS = 2**31 - 1
-FITTED = {"_labels", "_layout", "_learner", "classes_", "n_tasks_", "n_features_in_", "feature_names_in_"}
+FITTED = {"_held", "_labels", "_layout", "_learner", "classes_", "n_tasks_", "n_features_in_", "feature_names_in_"}
 
 
 class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,8 +70,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device : "auto", "cpu", "cuda" or "mps".
     random_state : a number for the same result every time.
     verbose : whether to show a bar with the time left while learning.
+    holdout : share of the examples of each new class that are never trained on (at most 20, of classes of 10 or more)
+        but kept, to tell in `history_` how good the classifier is.
 
-    epochs, batch_size, lr, options of the update and device may be changed between tasks; the rest only with `fit`.
+    epochs, batch_size, lr, holdout, options of the update and device may be changed between tasks; the rest only with
+    `fit`.
 
     Attributes
     ----------
@@ -80,6 +83,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_ : numbers in an example.
     feature_names_in_ : names of the features, where X had text for them.
     density_ : share of the weights in use.
+    history_ : right answers on held-out examples after each of the last 100 tasks.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -108,6 +112,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
+        holdout: float = 0.0,
     ) -> None:
         self.method = method
         self.sparsity = sparsity
@@ -125,6 +130,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.holdout = holdout
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,9 +147,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.partial_fit(X, y)
 
     @naming(as_parameter)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "ContinualClassifier":
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, held_out: Any = None) -> "ContinualClassifier":
         """Learn one more task. `classes` may name classes that will come later; they are known but not answered yet.
 
+        `held_out`, a pair (X, y), is what the entry in `history_` is measured on, instead of examples of this task.
         If it fails or is interrupted, the classifier is as it was before.
         """
         before: Learner | None = getattr(self, "_learner", None)
@@ -151,7 +158,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         config, method = settings(self.get_params(deep=False), seed)
         array = self._array(X, reset=before is None)
         given = self._labels_of(y, len(array))
-        labels = self._with_classes(Labels.none() if before is None else self._labels, given, classes)
+        labels = (Labels.none() if before is None else self._labels).with_classes(given, classes, self.max_classes)
         layout = InputLayout.of(array, self.channels) if before is None else self._layout
         examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
         own = own_of(self.get_params(deep=False), config, layout.shape) if before is None else before.plan.own
@@ -161,8 +168,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         plan = ClassifierPlan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own, method)
         if before is not None:
             check_unchanged(before.plan, plan)
+        held, given_out = getattr(self, "_held", HeldOut()), self._judges(held_out, labels, layout)
+        start = before or Learner(plan)
+        new = set(examples.y.tolist()) - start.seen
+        share = self.holdout if given_out is None else 0.0
+        taught, held = held.draw(examples, new, share, config.seed, len(start.history))
         with progress(self.verbose) as listen:
-            self._set(labels, layout, (before or Learner(plan)).fit_task(examples, config, listen))
+            after = start.fit_task(taught, config, listen)
+        self._set(labels, layout, after, held.measured(before, after, given_out, len(taught)))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -184,6 +197,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(super().score(X, out_of_torch(y, "y"), sample_weight))
 
     @property
+    def history_(self) -> list[dict[str, Any]]:
+        """For each task: examples trained on, and [right, held-out] of the classes known before it, before and after
+        it, of its new classes, and of each class; `fell` says whether old ones fell by more than chance explains."""
+        check_is_fitted(self)
+        return told(self._held.history, self._learner.history, self._labels.values.tolist())
+
+    @property
     def density_(self) -> float:
         """Share of the weights (head and biases apart) that are in use."""
         check_is_fitted(self)
@@ -191,13 +211,17 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything, memory and all, to a file that `load` reads: a safetensors file, never a pickle."""
+        write(Path(path), self.saved())
+
+    def saved(self) -> Saved:
+        """What a file of it holds."""
         check_is_fitted(self)
         params = self.get_params(deep=False)
         if not isinstance(self.random_state, Integral | None):
             params["random_state"] = self._learner.plan.config.seed
         names = getattr(self, "feature_names_in_", None)
         features = None if names is None else tuple(map(str, names))
-        write(Path(path), Saved(params, features, self._labels, self._layout, self._learner))
+        return Saved(params, features, self._labels, self._layout, self._learner, self._held)
 
     @classmethod
     @naming(as_parameter)
@@ -220,11 +244,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise CheckpointError(f"{str(path)!r} was saved by another version of esacl: {error}.") from None
         if saved.features is not None:
             model.feature_names_in_ = np.array(saved.features, dtype=object)
-        model._set(saved.labels, saved.layout, saved.learner)
+        model._set(saved.labels, saved.layout, saved.learner, saved.held)
         return model
 
-    def _set(self, labels: Labels, layout: InputLayout, learner: Learner) -> None:
-        self._labels, self._layout, self._learner = labels, layout, learner
+    def _set(self, labels: Labels, layout: InputLayout, learner: Learner, held: HeldOut) -> None:
+        self._labels, self._layout, self._learner, self._held = labels, layout, learner, held
         self.classes_ = labels.values[labels.order]
         self.n_tasks_ = len(learner.history)
         self.n_features_in_ = int(np.prod(layout.shape))
@@ -233,9 +257,17 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A score for each class of `classes_`; −∞ for those not learnt yet."""
         check_is_fitted(self)
         x = self._layout.examples(self._array(X, reset=False), self.channels)
-        order = self._labels.order.tolist()
-        unlearnt = torch.tensor([column not in self._learner.seen for column in order])
-        return self._learner.logits(x)[:, order].masked_fill(unlearnt, -torch.inf)
+        return self._learner.seen_logits(x)[:, self._labels.order.tolist()]
+
+    def _judges(self, given: Any, labels: Labels, layout: InputLayout) -> Examples | None:
+        """Examples that were given to measure on, of the classes that have a column."""
+        if given is None:
+            return None
+        x = check_array(out_of_torch(given[0], "X"), allow_nd=True, dtype="numeric")
+        y = column_or_1d(out_of_torch(given[1], "y"))
+        check_consistent_length(x, y)
+        known = np.isin(y, labels.values)
+        return Examples(layout.examples(x[known], self.channels), labels.columns_of(y[known]))
 
     def _array(self, X: Any, reset: bool) -> Array:
         """X as a checked array of numbers; names and number of features must be those of before."""
@@ -257,18 +289,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if examples < 2:
             raise InputError(f"n_samples={examples} is too few: a task needs at least 2 examples. Collect some more.")
         return labels
-
-    def _with_classes(self, labels: Labels, given: Array, classes: Any) -> Labels:
-        """Columns for the labels given, and for the classes that were named."""
-        known = labels.with_new(given, self.max_classes)
-        if classes is None:
-            return known
-        named = column_or_1d(classes)
-        known = known.with_new(named, self.max_classes)
-        strange = np.setdiff1d(given, named).tolist()
-        if strange:
-            raise InputError(f"y has the label {strange[0]!r}, which is not in classes. Add it there, or leave it out.")
-        return known
 
     def _seed(self) -> int:
         """The seed of every random choice: the number given, or one drawn now."""

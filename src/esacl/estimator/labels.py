@@ -51,6 +51,20 @@ class Labels:
             )
         return added
 
+    def with_classes(self, given: Array, classes: Any, room: int) -> "Labels":
+        """Columns for the labels given, and for the classes that were named, if any were: all labels are of these."""
+        known = self.with_new(given, room)
+        if classes is None:
+            return known
+        from sklearn.utils import column_or_1d  # slow to import, and files are read without it
+
+        named = column_or_1d(classes)
+        known = known.with_new(named, room)
+        strange = np.setdiff1d(given, named).tolist()
+        if strange:
+            raise InputError(f"y has the label {strange[0]!r}, which is not in classes. Add it there, or leave it out.")
+        return known
+
     def columns_of(self, labels: Array) -> Tensor:
         """The column of each label; all are known."""
         order = np.argsort(self.values)

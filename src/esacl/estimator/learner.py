@@ -105,6 +105,17 @@ class Learner:
             found = [readout.logits(net, self.plan.inputs.plain(raw.to(net.device)), None) for raw in batches]
         return torch.cat(found).cpu()
 
+    def seen_logits(self, x: Tensor) -> Tensor:
+        """The same, with −∞ for columns whose class was not learnt."""
+        scores = self.logits(x)
+        unlearnt = torch.ones(scores.shape[1], dtype=torch.bool)
+        unlearnt[sorted(self.seen)] = False
+        return scores.masked_fill(unlearnt, -torch.inf)
+
+    def answers(self, x: Tensor) -> Tensor:
+        """The column of the most likely class of each example."""
+        return self.seen_logits(x).argmax(1)
+
     def weights(self) -> Params:
         """The model's state as it answers, with a head that gives the readout's answers: for use elsewhere."""
         assert self._trainer is not None

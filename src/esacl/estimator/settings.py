@@ -43,6 +43,7 @@ def settings(params: Mapping[str, Any], seed: int) -> tuple[Config, Method]:
     """The run that a classifier's parameters describe, and its method; what no classifier can be is refused."""
     check(params["max_classes"], int, "max_classes", {"low": 1, "high": 1_000_000})
     check(params["expected_tasks"], int | None, "expected_tasks", {"low": 1, "high": 1_000_000})
+    check(params["holdout"], float, "holdout", {"low": 0, "high": 0.5})
     options = {} if params["options"] is None else params["options"]
     if not isinstance(options, Mapping) or not all(isinstance(table, Mapping) for table in options.values()):
         allowed = "dicts by slot, such as {'update': {'momentum': 0.8}}"

@@ -11,6 +11,7 @@ from esacl.code import is_own
 from esacl.config import Config
 from esacl.documents import Count, Positive, as_record
 from esacl.errors import CheckpointError
+from esacl.estimator.heldout import HeldOut
 from esacl.estimator.labels import Labels
 from esacl.estimator.layout import InputLayout
 from esacl.estimator.learner import ClassifierPlan, Learner
@@ -34,6 +35,7 @@ class Saved:
     labels: Labels
     layout: InputLayout
     learner: Learner
+    held: HeldOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class _Document:
     expected: Positive | None
     history: tuple[tuple[Count, ...], ...]
     trainer: dict[str, Any]
+    held: dict[str, Any] | None = None  # files of before have none
 
 
 def write(path: Path, saved: Saved) -> None:
@@ -67,6 +70,7 @@ def write(path: Path, saved: Saved) -> None:
         "expected": learner.plan.expected,
         "history": learner.history,
         "trainer": learner.state_dict(),
+        "held": saved.held.state_dict(),
     }
     try:
         write_atomic(path, pack(state, FORM))
@@ -105,7 +109,8 @@ def read(
         learner = Learner(plan, found.history, found.trainer)
         again = {"backbone": given, "method": method}
         params = {**found.params, **{name: each for name, each in again.items() if each is not None}}
-        return Saved(params, found.features, labels, layout, learner)
+        held = HeldOut.from_state(found.held, layout.shape, layout.stored, len(labels))
+        return Saved(params, found.features, labels, layout, learner, held)
 
 
 def _check_parameters(params: dict[str, Any], allowed: Collection[str], where: str) -> None:

@@ -1,4 +1,4 @@
-"""Statistics over seeds: paired differences with Student's interval, and the accuracy that chance alone explains."""
+"""Statistics: paired differences of seeds with Student's interval, and what chance alone explains of an accuracy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,3 +75,31 @@ def at_chance(accuracy: float, classes: int, examples: int) -> bool:
 
     right = round(accuracy * examples)
     return right == 0 or float(bdtrc(right - 1, examples, 1 / classes)) > CHANCE
+
+
+def accuracy_interval(right: int, examples: int) -> tuple[float, float]:
+    """The 95 % interval of an accuracy (Wilson 1927): how far other examples of the same kind may lead.
+
+    >>> [round(end, 3) for end in accuracy_interval(45, 50)]
+    [0.786, 0.957]
+    """
+    from scipy.special import ndtri
+
+    z = float(ndtri((1 + LEVEL) / 2))
+    share, room = right / examples, z * z / examples
+    middle = (share + room / 2) / (1 + room)
+    half = z * sqrt(share * (1 - share) / examples + room / (4 * examples)) / (1 + room)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def fell(lost: int, won: int) -> bool:
+    """Whether the same examples are answered worse than before, by more than chance (McNemar's exact test, 5 %).
+
+    `lost` were right before and are wrong now, `won` the other way round.
+
+    >>> fell(5, 0), fell(4, 0), fell(10, 8)
+    (True, False, False)
+    """
+    from scipy.special import bdtrc
+
+    return lost > won and float(bdtrc(lost - 1, lost + won, 0.5)) < 1 - LEVEL
