@@ -59,7 +59,12 @@ class StreamConfig:
         0.0, "share of each class's training examples that is spread over other tasks", low=0, high=0.9
     )
     augment: bool = option(True, "random crop and flip of training images, where the stream has them")
-    image_size: int | None = option(None, "size of a folder's images after resizing (default: 32)", low=4, high=512)
+    image_size: int | None = option(
+        None, "side that images are resized to (default: their own; 32 for a folder)", low=4, high=1024
+    )
+    resize: Literal["crop", "pad", "squash"] = option(
+        "crop", "images that are not square: crop to the middle, pad with black, or squash"
+    )
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
 
     @property
@@ -149,6 +154,7 @@ class Config:
         class_order: Literal["fixed", "shuffled"] | None = None,
         limit_per_class: int | None = None,
         image_size: int | None = None,
+        resize: Literal["crop", "pad", "squash"] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         columns: Literal["all", "task", "seen"] | None = None,

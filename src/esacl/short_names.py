@@ -19,6 +19,7 @@ SHORT_NAMES = {
     "class_order": "stream.class_order",
     "limit_per_class": "stream.limit_per_class",
     "image_size": "stream.image_size",
+    "resize": "stream.resize",
     "epochs": "train.epochs",
     "batch_size": "train.batch_size",
     "columns": "train.columns",

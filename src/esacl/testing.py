@@ -102,7 +102,7 @@ def check_stream(stream: Stream) -> None:
     """Check that a stream's tasks hold what training, evaluation and resuming rely on."""
     if not isinstance(stream, Stream):
         raise CheckFailed(f"{type(stream).__name__} is no esacl.Stream. Return one, or make it with esacl.from_arrays.")
-    columns = len(stream.class_names)
+    columns, stored = len(stream.class_names), tuple(stream.stages[0].train.x.shape[1:])
     for place, task in enumerate(stream.tasks):
         where = f"{stream.name}, task {place}"
         if task.index != place:
@@ -110,7 +110,7 @@ def check_stream(stream: Stream) -> None:
         if not task.classes or not all(0 <= column < columns for column in task.classes):
             raise CheckFailed(f"{where}: its classes {task.classes} must be columns from 0 to {columns - 1}.")
         for split in ("train", "validation", "test"):
-            _check_examples(f"{where}, {split}", task.split(split), stream.shape, task.classes)
+            _check_examples(f"{where}, {split}", task.split(split), stored, task.classes)
     if stream.fingerprint() != stream.fingerprint():
         raise CheckFailed(f"{stream.name}: its data change between two looks. Draw random numbers once.")
 
@@ -129,7 +129,7 @@ def check_backbone(backbone: Backbone, shape: tuple[int, int, int] = (3, 16, 16)
         raise CheckFailed(f"{type(module).__name__} makes {found} of two images, but says features = {features}.")
 
 
-def _check_examples(where: str, found: Examples, shape: tuple[int, int, int], classes: tuple[int, ...]) -> None:
+def _check_examples(where: str, found: Examples, shape: tuple[int, ...], classes: tuple[int, ...]) -> None:
     if len(found.x) != len(found.y) or not len(found.y):
         raise CheckFailed(f"{where}: {len(found.x)} examples and {len(found.y)} labels. Give one label for each.")
     if tuple(found.x.shape[1:]) != shape or found.x.dtype not in (torch.uint8, torch.float32):

@@ -9,6 +9,7 @@ from PIL import Image
 import esacl as library
 from esacl import ContinualClassifier
 from esacl.cli import main
+from esacl.deploy.opening import open_model
 from tests.cli.commands import esacl
 from tests.deploy.models import features, finished, pictures, saved, write_pictures
 from tests.estimator.samples import images
@@ -131,6 +132,17 @@ def test_learn_starts_a_new_model_if_told_the_method(tmp_path, capsys, fails):
     assert ContinualClassifier.load(path).method == "er"
     assert "keeps the method it began with" in fails("learn", path, folder, "--method", "der++")
     assert "--buffer 5 was given" in fails("learn", path, folder, "--buffer", "5")
+
+
+def test_a_model_keeps_the_rule_for_images_that_are_not_square(tmp_path, fails):
+    folder, path = write_pictures(tmp_path / "new", range(2)), tmp_path / "new.esacl"
+    start = ("--method", "er", "--image-size", "8", "--epochs", "1", "--buffer", "10")
+    esacl("learn", path, folder, *start, "--resize", "pad")
+    assert open_model(path).scale.resize == "pad"
+    assert "--resize crop was given" in fails("learn", path, folder, "--resize", "crop")
+    esacl("learn", path, folder)
+    esacl("export", path, "--format", "torch", "--out", tmp_path / "weights")
+    assert open_model(tmp_path / "weights").scale.resize == "pad"
 
 
 def test_learn_that_fails_leaves_the_file_as_it_was(model, tmp_path, fails):

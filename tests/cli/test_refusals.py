@@ -196,7 +196,3 @@ def test_a_full_disk_is_one_line_that_says_how_to_go_on(tmp_path, monkeypatch, c
     with pytest.raises(SystemExit):
         main(["run", *QUICK, "--out", str(tmp_path / "other")])
     assert "No space left on device" in capsys.readouterr().err
-
-
-def test_an_option_of_folders_is_refused_for_other_streams(fails):
-    assert "of use for folder:PATH only" in fails("run", "--image-size", "64")

@@ -153,4 +153,4 @@ def test_a_folder_of_too_many_images_says_how_much_memory_it_needs(monkeypatch):
 
     monkeypatch.setattr(folder.np, "empty", full)
     with pytest.raises(DataError, match=r"1,024 images of 512 × 512 need 0\.8 GiB.*smaller image size or fewer"):
-        folder.decoded([(Path("x.png"), 0)] * 1024, 512, 512)
+        folder.decoded([(Path("x.png"), 0)] * 1024, (512, 512), "crop")

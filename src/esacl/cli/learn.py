@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
@@ -49,7 +49,10 @@ def learn_command(
     expected_tasks: Annotated[int | None, described("how many tasks there will be, if known", NEW)] = None,
     max_classes: Annotated[int | None, described("classes there will ever be, at most [default: 100]", NEW)] = None,
     image_size: Annotated[
-        int | None, described("images are resized to this [default: 32]", NEW, validator=Number(gte=4, lte=512))
+        int | None, described("images are resized to this [default: 32]", NEW, validator=Number(gte=4, lte=1024))
+    ] = None,
+    resize: Annotated[
+        Literal["crop", "pad", "squash"] | None, described("images that are not square [default: crop]", NEW)
     ] = None,
     backbone: Annotated[
         str | None,
@@ -68,8 +71,9 @@ def learn_command(
     The file is replaced when the task is learnt; until then, and if it fails or is interrupted, it stays as it was.
     What is held out stays in the file, is never trained on, and tells after each task how good old and new classes are.
     """
-    from esacl.deploy.learning import SIZE, lesson, open_classifier
+    from esacl.deploy.learning import lesson, open_classifier
     from esacl.estimator.settings import settings
+    from esacl.streams.folder import SIDE
 
     fresh: dict[str, Any] = {
         "sparsity": sparsity,
@@ -77,6 +81,7 @@ def learn_command(
         "expected_tasks": expected_tasks,
         "max_classes": max_classes,
         "width": width,
+        "resize": resize,
         "random_state": seed,
     }
     opened = open_classifier(model, method, backbone, code or ())
@@ -93,7 +98,7 @@ def learn_command(
     share, judges = _holdout(holdout)
     learner.set_params(holdout=share, **({} if epochs is None else {"epochs": epochs}))
     settings(learner.get_params(deep=False), seed=0)  # what cannot be is refused before a large folder is read
-    like = (None if opened is None else model, image_size or SIZE)
+    like = (None if opened is None else model, image_size or SIDE, resize or "crop")
     with counting_progress(STATUS, "reading images") as reading:
         taught = lesson(folder, *like, reading, backbone, code or ())
         judged = None if judges is None else lesson(judges, *like, reading, backbone, code or ())

@@ -14,11 +14,10 @@ from esacl.errors import CheckpointError, ConfigError, InputError
 from esacl.estimator.storage import FORM, read
 from esacl.streams.folder import read_task, warn_of_twins
 from esacl.streams.images import Progress
+from esacl.streams.resize import Rule
 
 if TYPE_CHECKING:
     from esacl.estimator import ContinualClassifier
-
-SIZE = 32  # pixels of an image, where a new model is not told another
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,7 @@ def lesson(
     folder: Path,
     model: Path | None,
     size: int,
+    rule: Rule,
     progress: Progress | None = None,
     backbone: str | None = None,
     code: Collection[str] = (),
@@ -80,10 +80,10 @@ def lesson(
                 f"{str(model)!r} has not learnt from images of bytes, so image files cannot be added to it. Teach it "
                 f"in Python, with ContinualClassifier.load(...).partial_fit."
             )
-        channels, height, width = saved.layout.shape
+        (channels, height, width), rule = saved.layout.shape, saved.layout.resize
         last = saved.params["channels"] == "last"
         numbers = saved.labels.values.dtype.kind in "iu"
-    names, examples, broken = read_task(folder, height, width, progress)
+    names, examples, broken = read_task(folder, (height, width), rule, progress)
     warn_of_twins(names, [] if model is None or numbers else list(map(str, saved.labels.values)))
     labels = np.array([_number(name, folder) for name in names] if numbers else names)
     x = to_channels(examples.x, channels).numpy()

@@ -15,6 +15,7 @@ from esacl.nets.expansion import SEED
 from esacl.nets.partition import partition
 from esacl.nets.room import building
 from esacl.nets.widths import set_widths, widths_of
+from esacl.streams.resize import Rule
 from esacl.types import Params
 
 Label = str | int | float | bool
@@ -31,6 +32,7 @@ class InputScale:
     kind: Literal["bytes", "floats", "features"]
     mean: tuple[Finite, ...]
     std: tuple[Spread, ...]
+    resize: Rule = "squash"  # image files of another shape, as training did; the first versions squashed them
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from esacl.estimator.storage import read
 from esacl.nets import Given, own_net, require_user_module
 from esacl.sealed import described, read_sealed, read_tensors
 from esacl.streams import open_stream
+from esacl.streams.resize import Rule
 from esacl.training.checkpoint import taking_over
 from esacl.types import Params
 
@@ -80,7 +81,7 @@ def _classifier(path: Path, backbone: Given | None, code: Collection[str]) -> Tr
         backbone=config.net.backbone,
         width=config.net.width,
         shape=layout.shape,
-        scale=InputScale(kind, layout.mean, layout.std),  # type: ignore[arg-type]
+        scale=InputScale(kind, layout.mean, layout.std, layout.resize),  # type: ignore[arg-type]
         classes=tuple(saved.labels.values.tolist()),
         tasks=learner.history,
         weights=learner.weights(),
@@ -138,7 +139,9 @@ def _scale(about: "_Described", config: Config, path: Path, code: Collection[str
     """How the run read its examples; from the data themselves where it did not write it down."""
     if about.inputs is not None:
         kind: Literal["bytes", "floats", "features"] = "features" if about.shape[:2] == (1, 1) else "floats"
-        return InputScale("bytes" if about.inputs.bytes else kind, about.inputs.mean, about.inputs.std)
+        return InputScale(
+            "bytes" if about.inputs.bytes else kind, about.inputs.mean, about.inputs.std, about.inputs.resize
+        )
     if config.stream.is_code:
         check_allowed("stream", config.stream.name, code)
     try:
@@ -148,7 +151,7 @@ def _scale(about: "_Described", config: Config, path: Path, code: Collection[str
             f"the run in {str(path)!r} does not say how its images were scaled (older versions did not write that "
             f"down), and its data cannot be looked at again: {error} Run it again."
         ) from None
-    return InputScale("bytes", inputs.mean, inputs.std)
+    return InputScale("bytes", inputs.mean, inputs.std, inputs.resize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,7 @@ class _Inputs:
     bytes: bool
     mean: tuple[Finite, ...]
     std: tuple[Spread, ...]
+    resize: Rule = "squash"
 
 
 @dataclass(frozen=True, slots=True)

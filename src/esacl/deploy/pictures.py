@@ -33,10 +33,9 @@ def answers(
     check_reads_images(model)
     module = model.answering()
     files, missing = _found(paths)
-    _, height, width = model.shape
     for start in range(0, len(files), AT_ONCE):
         batch = files[start : start + AT_ONCE]
-        read, broken = decoded([(path, row) for row, path in enumerate(batch)], height, width)
+        read, broken = decoded([(path, row) for row, path in enumerate(batch)], model.shape[1:], model.scale.resize)
         chances: dict[int, Tensor] = {}
         if len(read):
             with torch.no_grad():

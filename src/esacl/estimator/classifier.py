@@ -27,6 +27,7 @@ from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
 from esacl.streams.arrays import out_of_torch
 from esacl.streams.base import Examples
+from esacl.streams.resize import Rule
 
 Array = npt.NDArray[Any]
 SEEDS = 2**31 - 1
@@ -65,6 +66,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     expected_tasks : how many tasks there will be, if known: EsaCL then gives each the same share of the weights. If
         not, each takes a quarter of what is left. Tasks beyond the expected ones get no weights of their own.
     channels : "auto", "first" or "last" axis of images with four axes.
+    resize : how `esacl learn` and `esacl predict` bring image files to the shape of X: "crop", "pad" or "squash".
     options : settings of the method's parts by slot, such as {"update": {"momentum": 0.8}}; see `esacl methods NAME`.
         Other parts by slot: {"parts": {"constraint": "gpm"}}; see `esacl parts`.
     device : "auto", "cpu", "cuda" or "mps".
@@ -108,6 +110,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_classes: int = 100,
         expected_tasks: int | None = None,
         channels: str = "auto",
+        resize: Rule = "crop",
         options: Mapping[str, Mapping[str, Any]] | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -126,6 +129,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_classes = max_classes
         self.expected_tasks = expected_tasks
         self.channels = channels
+        self.resize = resize
         self.options = options
         self.device = device
         self.random_state = random_state
@@ -159,7 +163,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         array = self._array(X, reset=before is None)
         given = self._labels_of(y, len(array))
         labels = (Labels.none() if before is None else self._labels).with_classes(given, classes, self.max_classes)
-        layout = InputLayout.of(array, self.channels) if before is None else self._layout
+        layout = InputLayout.of(array, self.channels, self.resize) if before is None else self._layout
         examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
         own = own_of(self.get_params(deep=False), config, layout.shape) if before is None else before.plan.own
         method = method if before is None or before.plan.method is None else before.plan.method

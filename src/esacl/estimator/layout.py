@@ -13,6 +13,7 @@ from esacl.errors import ConfigError, InputError
 from esacl.streams.arrays import channel_axis
 from esacl.streams.images import measured_inputs
 from esacl.streams.inputs import ImageInputs
+from esacl.streams.resize import Rule
 
 CHANNELS = ("auto", "first", "last")
 Array = npt.NDArray[Any]
@@ -32,6 +33,7 @@ class InputLayout:
     stored: Literal["uint8", "float32"]
     mean: tuple[Finite, ...]
     std: tuple[Spread, ...]
+    resize: Rule = "squash"  # image files of another shape; the first versions squashed them
 
     def __post_init__(self) -> None:
         """Refuse a scale of another number of channels."""
@@ -39,18 +41,18 @@ class InputLayout:
             raise ValueError(f"{len(self.mean)} means and {len(self.std)} spreads for {self.shape[0]} channels")
 
     @staticmethod
-    def of(array: Array, channels: str) -> "InputLayout":
+    def of(array: Array, channels: str, resize: Rule) -> "InputLayout":
         """The layout of the first task's examples."""
         kind, moved = _arranged(array, channels)
         shape = (moved.shape[1], moved.shape[2], moved.shape[3])
         if moved.dtype == np.uint8:
             inputs = measured_inputs(_tensor(moved))
-            return InputLayout(kind, shape, "uint8", inputs.mean, inputs.std)
+            return InputLayout(kind, shape, "uint8", inputs.mean, inputs.std, resize)
         axes = (0, 2, 3)
         mean = moved.mean(axes, dtype=np.float64)
         std = np.sqrt(np.square(moved - mean[:, None, None], dtype=np.float64).mean(axes))
         std[std == 0] = 1.0  # a constant has no spread to divide by
-        return InputLayout(kind, shape, "float32", tuple(mean.tolist()), tuple(std.tolist()))
+        return InputLayout(kind, shape, "float32", tuple(mean.tolist()), tuple(std.tolist()), resize)
 
     @property
     def inputs(self) -> ImageInputs:

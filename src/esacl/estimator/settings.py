@@ -14,6 +14,7 @@ from esacl.nets import OwnNet, is_own, is_small, name_of, own_net
 from esacl.options import check
 from esacl.short_names import as_keyword
 from esacl.streams.inputs import ImageInputs
+from esacl.streams.resize import Rule
 
 NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "columns", "device")
 """Parameters that are settings of a run under the same name."""
@@ -44,6 +45,7 @@ def settings(params: Mapping[str, Any], seed: int) -> tuple[Config, Method]:
     check(params["max_classes"], int, "max_classes", {"low": 1, "high": 1_000_000})
     check(params["expected_tasks"], int | None, "expected_tasks", {"low": 1, "high": 1_000_000})
     check(params["holdout"], float, "holdout", {"low": 0, "high": 0.5})
+    check(params["resize"], Rule, "resize", {})
     options = {} if params["options"] is None else params["options"]
     if not isinstance(options, Mapping) or not all(isinstance(table, Mapping) for table in options.values()):
         allowed = "dicts by slot, such as {'update': {'momentum': 0.8}}"

@@ -166,4 +166,6 @@ def stream_facts(config: Config) -> tuple[tuple[int, int, int], int, int]:
         stream = open_stream(config.stream, config.seed)
         return stream.shape, len(stream.class_names), len(stream.tasks)
     tasks = task_count(info.classes, config.stream.tasks, config.stream.classes_per_task, info.tasks)
-    return info.image, info.classes, tasks
+    side = config.stream.image_size
+    shape = info.image if side is None else (info.image[0], side, side)
+    return shape, info.classes, tasks

@@ -16,6 +16,7 @@ from esacl.streams.base import Examples, Source, Stream
 from esacl.streams.choose import cut_test
 from esacl.streams.images import measured_inputs
 from esacl.streams.inputs import ImageInputs
+from esacl.streams.resize import Rule
 from esacl.streams.split import split
 
 _FORMS = (
@@ -40,6 +41,8 @@ def from_arrays(
     limit_order: Literal["scattered", "first"] = "scattered",
     validation: float = 0.1,
     blur: float = 0.0,
+    image_size: int | None = None,
+    resize: Rule = "crop",
     class_names: Sequence[str] | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -49,8 +52,8 @@ def from_arrays(
     is the channels. Bytes (uint8) and floats are scaled by the mean and spread of each channel. Features are float
     [N, D] and reach the network as they are. Classes are the different labels in sorted order (in order of appearance
     where they cannot be sorted); `class_names` names them in that order. Without test arrays, a fixed fifth of each
-    class is the test split. `validation` = 0 holds nothing out of the training examples. Nothing is augmented. Results
-    call the stream `arrays`, or `arrays:NAME`.
+    class is the test split. `image_size` and `resize` are those of `esacl run`. `validation` = 0 holds
+    nothing out of the training examples. Nothing is augmented. Results call the stream `arrays`, or `arrays:NAME`.
 
     >>> x = np.arange(40, dtype=np.float32).reshape(20, 2)
     >>> stream = from_arrays(x, ["cat", "dog", "emu", "fox"] * 5)
@@ -65,6 +68,8 @@ def from_arrays(
         "limit_order": limit_order,
         "validation": validation,
         "blur": blur,
+        "image_size": image_size,
+        "resize": resize,
     }
     config = parse(StreamConfig, settings, "from_arrays")
     found = labelled_source(x_train, y_train, x_test, y_test, validation=config.validation, name=name)

@@ -77,9 +77,8 @@ class Stream:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(channels, height, width) of an example."""
-        channels, height, width = self.stages[0].train.x.shape[1:]
-        return channels, height, width
+        """(channels, height, width) of an example as the network reads it."""
+        return self.inputs.shape(self.stages[0].train.x.shape[1:])
 
     def __repr__(self) -> str:
         kind = ", the same in every task" if self.same_classes else ""

@@ -86,6 +86,10 @@ def opened(found: Any, config: StreamConfig, seed: int) -> Stream:
         wrong = "{given} was given, but {name!r} has {own} tasks of its own."
         own = {"name": config.name, "own": len(made.tasks)}
         raise ConfigError(wrong, "stream.tasks", config.tasks, remedy="Leave it out.", **own)
+    if config.image_size is not None:
+        wrong = "{given} was given, but {name!r} makes its own tasks, of images of {own} pixels."
+        own = {"name": config.name, "own": "×".join(map(str, made.shape[1:]))}
+        raise ConfigError(wrong, "stream.image_size", config.image_size, remedy="Leave it out.", **own)
     return replace(made, name=config.name)
 
 
@@ -115,18 +119,11 @@ def open_stream(config: StreamConfig | str, seed: int = 0, progress: Progress | 
         path = config.name.removeprefix(_FOLDER)
         if not path:
             raise ConfigError("stream 'folder:' names no folder. Write folder:PATH, such as folder:photos.")
-        return split(folder.read(user_path(path), config.image_size or 32, progress), config, seed)
+        side = config.image_size or folder.SIDE
+        return split(folder.read(user_path(path), side, config.resize, progress), config, seed)
     found = imported("stream", config.name) if config.is_code else _offered(config.name)
     if found is not None:
         return opened(found, config, seed)
-    if config.image_size is not None:
-        raise ConfigError(
-            "{given} is of use for folder:PATH only: the images of {name!r} have a size of their own.",
-            "stream.image_size",
-            config.image_size,
-            remedy="Leave it out.",
-            name=config.name,
-        )
     info = next((info for info in _INFOS if info.name == config.name), None)
     if info is None or info.classes is None:
         raise unknown_name("stream", config.name, [info.name for info in available()])

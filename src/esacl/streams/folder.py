@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,16 @@ from esacl.streams.base import Examples, Source
 from esacl.streams.choose import cut_test
 from esacl.streams.images import Progress, decode_resized, in_threads, measured_inputs
 from esacl.streams.limits import MAX_BYTES, max_bytes
+from esacl.streams.resize import Rule
+
+SIDE = 32
+"""Side of images where no other is asked for."""
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """File names that are taken for images, in any case; other files are ignored."""
 
 
-def read(path: Path, size: int, progress: Progress | None = None) -> Source:
+def read(path: Path, size: int, rule: Rule = "crop", progress: Progress | None = None) -> Source:
     """The images as uint8 [N, 3, size, size], classes in the order of their names.
 
     Without a test folder, a fixed fifth of each class (at least one image) is the test split. Pictures that cannot be
@@ -31,15 +36,15 @@ def read(path: Path, size: int, progress: Progress | None = None) -> Source:
     names = _class_names(train_root)
     warn_of_twins(names)
     if test_root is None:
-        everything, broken = decoded(_listed(train_root, names), size, size, progress)
+        everything, broken = decoded(_listed(train_root, names), (size, size), rule, progress)
         _check_counts(everything, names, least=3, where=train_root, broken=broken)
         train, test = (everything.take(rows) for rows in cut_test(everything.y, len(names)))
     else:
         if _class_names(test_root) != names:
             odd = sorted(set(names) ^ set(_class_names(test_root)))
             raise DataError(f"{str(train_root)!r} and {str(test_root)!r} do not hold the same classes: {odd[0]!r}.")
-        train, broken = decoded(_listed(train_root, names), size, size, progress)
-        test, broken_too = decoded(_listed(test_root, names), size, size, progress)
+        train, broken = decoded(_listed(train_root, names), (size, size), rule, progress)
+        test, broken_too = decoded(_listed(test_root, names), (size, size), rule, progress)
         _check_counts(train, names, least=2, where=train_root, broken=broken)
         _check_counts(test, names, least=1, where=test_root, broken=broken_too)
         broken = {**broken, **broken_too}
@@ -49,12 +54,12 @@ def read(path: Path, size: int, progress: Progress | None = None) -> Source:
             f"{_first(broken)}.",
             stacklevel=2,
         )
-    inputs = measured_inputs(train.x, padding=max(1, size // 8), flip=True)
+    inputs = replace(measured_inputs(train.x, padding=max(1, size // 8), flip=True), resize=rule)
     return Source(f"folder:{path.resolve().name}", names, train, test, inputs)
 
 
 def read_task(
-    path: Path, height: int, width: int, progress: Progress | None = None
+    path: Path, size: tuple[int, int], rule: Rule, progress: Progress | None = None
 ) -> tuple[tuple[str, ...], Examples, dict[Path, str]]:
     """All images of a folder as one task: names of its classes, the readable images, and why others are not."""
     if not path.is_dir():
@@ -66,7 +71,7 @@ def read_task(
                 f"Give {str(path / 'train')!r}."
             )
     names = _class_names(path, least=1)
-    examples, broken = decoded(_listed(path, names), height, width, progress)
+    examples, broken = decoded(_listed(path, names), size, rule, progress)
     _check_counts(examples, names, least=1, where=path, broken=broken)
     return names, examples, broken
 
@@ -122,10 +127,10 @@ def _listed(root: Path, names: Sequence[str]) -> list[tuple[Path, int]]:
 
 
 def decoded(
-    files: Sequence[tuple[Path, int]], height: int, width: int, progress: Progress | None = None
+    files: Sequence[tuple[Path, int]], size: tuple[int, int], rule: Rule, progress: Progress | None = None
 ) -> tuple[Examples, dict[Path, str]]:
     """The readable ones of these files with their labels, and why each of the others is not."""
-    pixels = _room(len(files), height, width)
+    pixels = _room(len(files), *size)
     broken: dict[int, str] = {}
 
     def decode(rows: Sequence[int]) -> None:
@@ -133,7 +138,7 @@ def decoded(
             try:
                 if files[row][0].stat().st_size > max_bytes():
                     raise DataError(f"more than {max_bytes():,} bytes: raise {MAX_BYTES} if you trust it")
-                pixels[row] = decode_resized(files[row][0].read_bytes(), height, width).transpose(2, 0, 1)
+                pixels[row] = decode_resized(files[row][0].read_bytes(), size, rule).transpose(2, 0, 1)
             except (DataError, OSError) as error:
                 broken[row] = str(error)
 

@@ -12,6 +12,7 @@ from esacl.options import parse
 from esacl.streams.arrays import form, from_arrays, labelled_source, measured, scaled
 from esacl.streams.base import Examples, Source, Stream, Task
 from esacl.streams.labelled import FORMS, Labelled, is_dataset, labelled
+from esacl.streams.resize import Rule
 from esacl.streams.split import split
 
 
@@ -27,6 +28,8 @@ def as_stream(
     limit_order: Literal["scattered", "first"] = "scattered",
     validation: float = 0.1,
     blur: float = 0.0,
+    image_size: int | None = None,
+    resize: Rule = "crop",
     columns: tuple[str, str] | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -49,6 +52,8 @@ def as_stream(
         "limit_order": limit_order,
         "validation": validation,
         "blur": blur,
+        "image_size": image_size,
+        "resize": resize,
     }
     config = parse(StreamConfig, settings, "as_stream")
     data, test = _parts(data, test)
@@ -107,11 +112,12 @@ def _from_tasks(
     order = list(dict.fromkeys(label for source in sources for label in source.class_names))
     if len(order) == 1:
         raise DataError(f"all tasks have a single class, {order[0]}; a stream needs at least 2.")
+    alone = [split(scaled(source, inputs), config, seed) for source in sources]
     parts = tuple(
-        _task(number, scaled(source, inputs), [order.index(label) for label in source.class_names], config, seed)
-        for number, source in enumerate(sources)
+        _task(number, each.tasks[0], [order.index(label) for label in source.class_names])
+        for number, (source, each) in enumerate(zip(sources, alone))
     )
-    return _named(Stream(sources[0].name, tuple(order), parts, parts, inputs), found)
+    return _named(Stream(sources[0].name, tuple(order), parts, parts, alone[0].inputs), found)
 
 
 def _check_alike(sources: Sequence[Source]) -> None:
@@ -122,9 +128,8 @@ def _check_alike(sources: Sequence[Source]) -> None:
             raise DataError(f"task {number + 1} holds {form(x)}, but task 1 holds {form(first)}: make them alike.")
 
 
-def _task(number: int, source: Source, columns: list[int], config: StreamConfig, seed: int) -> Task:
+def _task(number: int, only: Task, columns: list[int]) -> Task:
     """A task with its three splits, labelled by the columns of the whole stream."""
-    only = split(source, config, seed).tasks[0]
     place = torch.tensor(columns)
     parts = (Examples(part.x, place[part.y]) for part in (only.train, only.validation, only.test))
     return Task(number, tuple(sorted(columns)), *parts)

@@ -16,6 +16,7 @@ from torch import Tensor
 from esacl.errors import DataError
 from esacl.streams.inputs import ImageInputs
 from esacl.streams.limits import MAX_PIXELS, max_pixels
+from esacl.streams.resize import Rule, placed
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -31,14 +32,19 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
         return _pixels(_rgb(image))
 
 
-def decode_resized(data: bytes, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Any image file as [height, width, 3]: upright, and on white where it is transparent."""
-    longer = 2 * max(height, width)
+def decode_resized(data: bytes, size: tuple[int, int], rule: Rule) -> npt.NDArray[np.uint8]:
+    """Any image file as [*size, 3]: upright, and on white where it is transparent."""
+    longer = 2 * max(size)
     with _opened(data) as image:
         image.draft(None, (longer, longer))  # a large JPEG is decoded no finer than needed
         _check_pixels(image)
         ImageOps.exif_transpose(image, in_place=True)
-        return _pixels(_rgb(image).resize((width, height), Image.Resampling.BILINEAR))
+        shown, filled = placed((image.height, image.width), size, rule)
+        box = (shown.left, shown.top, shown.left + shown.width, shown.top + shown.height)
+        scaled = _rgb(image).crop(box).resize((filled.width, filled.height), Image.Resampling.BILINEAR)
+        out = np.zeros((*size, 3), np.uint8)
+        out[filled.top : filled.top + filled.height, filled.left : filled.left + filled.width] = _pixels(scaled)
+        return out
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""From stored examples to network inputs: normalisation, and crop + flip for a whole batch at once."""
+"""From stored examples to network inputs: crop + flip, size and normalisation of a whole batch at once."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 
 import torch
@@ -8,6 +9,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from esacl.rng import keyed_integers
+from esacl.streams.resize import Rule, resized
+
+_ALWAYS = ("mean", "std", "padding", "flip")
 
 
 @cache
@@ -18,17 +22,30 @@ def _constants(mean: tuple[float, ...], std: tuple[float, ...], device: torch.de
     return scale, shift
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ImageInputs:
-    """Normalises by channel and augments by a shifted crop and a horizontal flip.
+    """Augments by a shifted crop and a horizontal flip, resizes and normalises by channel.
 
-    `padding` 0 and `flip` False mean no augmentation. Float arrays (features) pass through unchanged.
+    `padding` 0 and `flip` False mean no augmentation. Floats are normalised already and never augmented. Images may be
+    stored smaller than the network reads them: `size` is then what they are resized to, in every batch anew.
     """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     padding: int = 0
     flip: bool = False
+    size: int | None = None  # side of the square that the network reads; None: as stored
+    resize: Rule = "crop"  # how images of other sizes are brought to that of the network
+
+    def __repr__(self) -> str:
+        """Without what is left at its default, so that fingerprints of streams last."""
+        told = [each for each in fields(self) if each.name in _ALWAYS or getattr(self, each.name) != each.default]
+        return f"ImageInputs({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in told)})"
+
+    def shape(self, stored: Sequence[int]) -> tuple[int, int, int]:
+        """(channels, height, width) as the network reads images that are stored like that."""
+        channels, height, width = stored
+        return (channels, height, width) if self.size is None else (channels, self.size, self.size)
 
     @property
     def augments(self) -> bool:
@@ -36,7 +53,9 @@ class ImageInputs:
         return self.padding > 0 or self.flip
 
     def plain(self, raw: Tensor) -> Tensor:
-        """Normalised, not augmented."""
+        """At the network's size and normalised, not augmented."""
+        if self.size is not None:
+            raw = resized(raw, (self.size, self.size), self.resize)
         if raw.dtype != torch.uint8:
             return raw
         scale, shift = _constants(self.mean, self.std, raw.device)

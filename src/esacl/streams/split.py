@@ -10,6 +10,8 @@ from esacl.errors import ConfigError
 from esacl.rng import generator
 from esacl.streams.base import Examples, Source, Stream, Task
 from esacl.streams.choose import Limit, choose, cut, rows_by_class
+from esacl.streams.inputs import ImageInputs
+from esacl.streams.resize import resized
 
 
 def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | None = None) -> Stream:
@@ -20,6 +22,7 @@ def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | 
     column = torch.empty(classes, dtype=torch.int64)
     column[order] = torch.arange(classes)
     train, validation, test = _rows(source, config)
+    inputs, stored = _sized(source, config)
     size = classes // tasks
     owned = [order[index * size : (index + 1) * size].tolist() for index in range(tasks)]
     learnt = _blurred([[train[k] for k in own] for own in owned], config.blur)
@@ -29,16 +32,35 @@ def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | 
             Task(
                 index,
                 tuple(range(index * size, (index + 1) * size)),
-                _gathered(source.train, learnt[index], column),
-                _gathered(source.train, [validation[k] for k in own], column),
-                _gathered(source.test, [test[k] for k in own], column),
+                *(
+                    Examples(resized(part.x, stored, config.resize), part.y)
+                    for part in (
+                        _gathered(source.train, learnt[index], column),
+                        _gathered(source.train, [validation[k] for k in own], column),
+                        _gathered(source.test, [test[k] for k in own], column),
+                    )
+                ),
             )
         )
     names = tuple(source.class_names[k] for k in order.tolist())
-    inputs = source.inputs if config.augment else replace(source.inputs, padding=0, flip=False)
+    inputs = inputs if config.augment else replace(inputs, padding=0, flip=False)
     evaluated = tuple(parts)
     stages = evaluated if config.blur == 0 else tuple(map(_with_all_classes, evaluated))
     return Stream(source.name, names, evaluated, stages, inputs)
+
+
+def _sized(source: Source, config: StreamConfig) -> tuple[ImageInputs, tuple[int, int]]:
+    """Inputs at the size that is asked for, and the size that images are stored at: never larger than their own."""
+    channels, height, width = source.train.x.shape[1:]
+    inputs, side = replace(source.inputs, resize=config.resize), config.image_size
+    if side is None:
+        return inputs, (height, width)
+    if (channels, height) == (1, 1):
+        wrong = "{given} is of no use: {name!r} holds features, not images."
+        raise ConfigError(wrong, "stream.image_size", side, remedy="Leave it out.", name=source.name)
+    if side * side > height * width:
+        return replace(inputs, size=side), (height, width)
+    return replace(inputs, padding=round(inputs.padding * side / min(height, width))), (side, side)
 
 
 def _blurred(groups: list[list[Tensor]], share: float) -> list[list[Tensor]]:
