@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from esacl.config import DEFAULT_METHOD
-from esacl.errors import CheckpointError, InputError, naming
+from esacl.errors import CheckpointError, naming
 from esacl.estimator.heldout import HeldOut, told
-from esacl.estimator.labels import Labels
+from esacl.estimator.labels import Labels, given_labels
 from esacl.estimator.layout import InputLayout
 from esacl.estimator.learner import ClassifierPlan, Learner
 from esacl.estimator.progress import progress
@@ -161,7 +160,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = self._seed() if before is None else before.plan.config.seed
         config, method = settings(self.get_params(deep=False), seed)
         array = self._array(X, reset=before is None)
-        given = self._labels_of(y, len(array))
+        given = given_labels(y, len(array))
         labels = (Labels.none() if before is None else self._labels).with_classes(given, classes, self.max_classes)
         layout = InputLayout.of(array, self.channels, self.resize) if before is None else self._layout
         examples = Examples(layout.examples(array, self.channels), labels.columns_of(given))
@@ -280,19 +279,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if array.ndim == 2 and (reset or self._layout.kind == "features"):
             validate_data(self, X, reset=reset, skip_check_array=True)
         return array
-
-    def _labels_of(self, y: Any, examples: int) -> Array:
-        """y as an array of labels, one for each example."""
-        if y is None:
-            raise InputError("ContinualClassifier requires y to be passed, but the target y is None.")
-        labels: Array = column_or_1d(out_of_torch(y, "y"), warn=True)
-        if labels.dtype.kind in "fc":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        check_consistent_length(np.empty(examples), labels)
-        if examples < 2:
-            raise InputError(f"n_samples={examples} is too few: a task needs at least 2 examples. Collect some more.")
-        return labels
 
     def _seed(self) -> int:
         """The seed of every random choice: the number given, or one drawn now."""

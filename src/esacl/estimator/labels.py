@@ -6,10 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite
 from torch import Tensor
 
 from esacl.documents import as_record
 from esacl.errors import InputError
+from esacl.streams.arrays import out_of_torch
 from esacl.types import State
 
 Array = npt.NDArray[Any]
@@ -94,3 +98,17 @@ def _kind(labels: Array) -> str:
         numbers = all(isinstance(label, int | float | np.number) for label in labels)
         return "numbers" if numbers else "texts"
     return KINDS.get(labels.dtype.kind, "texts")
+
+
+def given_labels(y: Any, examples: int) -> Array:
+    """y as an array of labels, one for each example."""
+    if y is None:
+        raise InputError("ContinualClassifier requires y to be passed, but the target y is None.")
+    labels: Array = column_or_1d(out_of_torch(y, "y"), warn=True)
+    if labels.dtype.kind in "fc":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    check_consistent_length(np.empty(examples), labels)
+    if examples < 2:
+        raise InputError(f"n_samples={examples} is too few: a task needs at least 2 examples. Collect some more.")
+    return labels
