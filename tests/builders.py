@@ -87,6 +87,7 @@ def trainer(
         seed=resolved.seed,
         fit_loss=train.fit_loss,
         columns=train.columns,
+        copies=train.augment_copies,
     )
     width = resolved.net.width
     assert width is not None

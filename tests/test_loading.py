@@ -74,6 +74,21 @@ def test_an_example_is_augmented_the_same_whatever_batch_it_is_in() -> None:
     assert sum(not torch.equal(whole[k], later[k]) for k in whole) > 12
 
 
+def test_augmented_copies_return_in_turn_in_orders_of_their_own() -> None:
+    def images(epoch: int) -> tuple[list[int], dict[int, torch.Tensor]]:
+        batches = [*Loader(STREAM, 1, STREAM.stages[1].train, 8, 0, torch.device("cpu"), copies=2).epoch(epoch)]
+        return torch.cat([b.index for b in batches]).tolist(), {
+            int(k): x for b in batches for k, x in zip(b.index, b.x)
+        }
+
+    epochs = [images(number) for number in range(4)]
+    for one, other, equal in ((0, 2, True), (1, 3, True), (0, 1, False)):
+        assert all(torch.equal(epochs[one][1][k], epochs[other][1][k]) for k in epochs[one][1]) is equal
+        assert epochs[one][0] != epochs[other][0]
+    plain = {int(k): x for b in loader().epoch(1) for k, x in zip(b.index, b.x)}
+    assert all(torch.equal(plain[k], x) for k, x in epochs[1][1].items())
+
+
 def test_each_view_is_the_naive_crop_of_its_own_key() -> None:
     inputs = STREAM.inputs
     for b in loader(views=2).epoch(4):

@@ -38,8 +38,18 @@ def assemble(
         task_classes=tuple(stage.classes for stage in stream.stages),
         memory=(compose(config) if method is None else method).remembers,
         columns=training_columns(config, method),
+        copies=config.train.augment_copies,
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
     with building(f"the network {config.net.backbone}", model, where=device.type):
         net = Network(model, stream.shape, device, config.machine.precision, shares)
+        net.cache.size = _cache_bytes(config, stream, net)
     return Trainer(net, build_parts(config, context, method), stream, config.train, config.seed)
+
+
+def _cache_bytes(config: Config, stream: Stream, net: Network) -> int:
+    """For what frozen layers answer: by default some where the same images come again and are not cheap to answer."""
+    if config.machine.cache is not None:
+        return config.machine.cache << 20
+    returning = config.train.augment_copies > 0 or not stream.inputs.augments
+    return 512 << 20 if returning and net.meter.dense > 1_000_000 else 0

@@ -93,6 +93,12 @@ class TrainConfig:
     fit_loss: Literal["ce", "ace"] = option(
         "ce", "ace: current examples compete among the classes of their batch, replayed ones among all seen (ER-ACE)"
     )
+    augment_copies: int = option(
+        0,
+        "augmented copies of an image, which return in turn: cheap where layers are frozen; 0: a new one each time",
+        low=0,
+        high=1_000_000,
+    )
     split: Literal["test", "validation"] = option("test", "split that is evaluated; tune on validation")
     scenario: Literal["both", "task-il", "class-il"] = option(
         "both", "task-il leaves Class-IL out; class-il refuses methods that must be told the task"
@@ -108,6 +114,12 @@ class MachineConfig:
     precision: Literal["32", "bf16", "16"] = option("32", "arithmetic of the network: 32, bf16 or 16 (mixed)")
     threads: int | None = option(
         None, "CPU threads a process (default: 1 for the MLP, else torch's own choice, divided)", low=1, high=1024
+    )
+    cache: int | None = option(
+        None,
+        "MB of memory for what frozen layers answered to images that come again; 0: none (default: 512 where they do)",
+        low=0,
+        high=1_000_000_000,
     )
     processes: int = option(1, "processes that train the run together, each on its part of a batch", low=1, high=1024)
 
@@ -157,6 +169,7 @@ class Config:
         resize: Literal["crop", "pad", "squash"] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
+        augment_copies: int | None = None,
         columns: Literal["all", "task", "seen"] | None = None,
         fit_loss: Literal["ce", "ace"] | None = None,
         logit_mask: Literal["none", "batch"] | None = None,
@@ -168,6 +181,7 @@ class Config:
         device: str | None = None,
         precision: Literal["32", "bf16", "16"] | None = None,
         threads: int | None = None,
+        cache: int | None = None,
         processes: int | None = None,
         lr: float | None = None,
         buffer: int | None = None,

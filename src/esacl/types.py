@@ -124,6 +124,7 @@ class Context:
     task_classes: tuple[tuple[int, ...], ...] = ()  # columns of each task, as it is trained
     memory: bool = True  # whether examples of earlier classes are at hand when a task ends
     columns: Columns = "all"  # that compete in the loss of an example: all, task, seen
+    copies: int = 0  # augmented copies of a remembered example; 0: a new one each time
 
     def returning(self, task: int) -> set[int]:
         """Columns of a task that an earlier one has as well.

@@ -6,10 +6,12 @@ from esacl.cli import app
 
 SURFACE = {
     "run": [
+        "--augment-copies",
         "--average",
         "--backbone",
         "--batch-size",
         "--buffer",
+        "--cache",
         "--class-order",
         "--classes-per-task",
         "--code",

@@ -10,6 +10,7 @@ from torch import Tensor
 from esacl.errors import CheckpointError
 from esacl.objectives.memory import Reservoir
 from esacl.rng import derive, generator
+from esacl.streams.inputs import ImageInputs
 from tests.builders import context, stream
 from tests.reference.reservoir import NaiveReservoir
 
@@ -199,3 +200,16 @@ def test_a_restored_memory_of_other_images_is_refused(other: torch.Tensor) -> No
     memory.load_state_dict({**state, "store": {**state["store"], "x": other}})
     with pytest.raises(CheckpointError, match=r"holds x of torch\.(float16|uint8).*but the stream has torch\.uint8"):
         memory.add(torch.zeros(3, 1, 1, 1, dtype=torch.uint8), torch.arange(3))
+
+
+def test_remembered_examples_are_drawn_in_so_many_augmented_copies():
+    known = context(copies=3, inputs=ImageInputs((0.5,), (0.25,), padding=4, flip=True))
+    memory = Reservoir(2, known)
+    raw = torch.randint(0, 256, (2, 1, 8, 8), generator=generator(0, "raw")).to(torch.uint8)
+    memory.add(raw, torch.tensor([0, 1]))
+    seen: dict[int, set[bytes]] = {0: set(), 1: set()}
+    for _ in range(40):
+        drawn = memory.draw(2)
+        for image, label in zip(drawn.x, drawn.y.tolist()):
+            seen[label].add(image.numpy().tobytes())
+    assert [len(copies) for copies in seen.values()] == [3, 3]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import linear
 
+from esacl.nets.cache import digest_of
 from esacl.nets.connections import HEAD, IMAGE, Connection, connections
 from esacl.nets.network import Network
 from esacl.types import Outputs, Params
@@ -43,6 +44,7 @@ class Branches:
                 self._norms[one.writes in trunk].append(modules[one.norm])
         self._ready: dict[int, Params] = {}
         self._costs: dict[int, tuple[int, int]] = {}  # multiply-adds of an example, there and back
+        self._trunk = ""  # digest of its weights, where they move no more
 
     @property
     def count(self) -> int:
@@ -86,6 +88,7 @@ class Branches:
         self.learnt = frozenset(learnt)
         self._ready = {owner: self.values(owner) for owner in self.spans}
         self._costs = {owner: self._cost(owner) for owner in self.spans}
+        self._trunk = "" if TRUNK in learnt else digest_of(self._ready[TRUNK])
         trained: Params = {}
         for owner, values in self._ready.items():
             for name, value in values.items():
@@ -100,9 +103,13 @@ class Branches:
     def __call__(self, x: Tensor, asked: Iterable[int]) -> Outputs:
         """Features and logits from the branches that are asked for; features of others are zero."""
         asked = sorted(asked)
-        forward, backward = (sum(costs) for costs in zip(*(self._costs[owner] for owner in (TRUNK, *asked))))
-        self.net.meter.count_parts(len(x), forward, backward)
-        body = self._run(TRUNK, x, 0, self.stages) if self.stages else x
+        ran = [TRUNK, *asked]
+        if self.stages and self._trunk:
+            body, rows = self.net.cache.answers(self._trunk, x, lambda part: self._run(TRUNK, part, 0, self.stages))
+            self.net.meter.charge(rows * self._costs[ran.pop(0)][0])
+        else:
+            body = self._run(TRUNK, x, 0, self.stages) if self.stages else x
+        self.net.meter.count_parts(len(x), *(sum(costs) for costs in zip(*(self._costs[owner] for owner in ran))))
         last = self.head.reads
         features = [x.new_zeros(len(x), 0)]
         logits = self.net.stored["head.bias"]

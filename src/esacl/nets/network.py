@@ -10,6 +10,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from esacl.errors import RunError
+from esacl.nets.cache import Cache
 from esacl.nets.data_parallel import Shares, share_norms
 from esacl.nets.layers import NORMS, Pointwise
 from esacl.nets.macs import macs_per_example
@@ -45,6 +46,7 @@ class Network:
         self.shape = shape
         self.partition: Partition = partition(model)
         self.meter = Meter(macs_per_example(model, shape))
+        self.cache = Cache()  # of what frozen layers answered
         self.view: View | None = None
         self.route: Route | None = None  # instead of calling the whole module, where parts of it are enough
         self.stored: Params = dict(model.named_parameters())
@@ -210,6 +212,7 @@ class Network:
             "meter": self.meter.state_dict(),
             "scaler": self.scaler.state_dict(),
             "frozen_statistics": self.frozen_statistics,
+            "cache": self.cache.state_dict(),
         }
 
     def widen(self, widths: Mapping[str, int]) -> None:
@@ -231,6 +234,8 @@ class Network:
         self.meter.load_state_dict(state["meter"])
         self.scaler.load_state_dict(state["scaler"])
         self.frozen_statistics = state["frozen_statistics"]
+        if "cache" in state:  # which checkpoints of before do not have
+            self.cache.load_state_dict(state["cache"])
 
 
 def fits_channels_last(model: nn.Module) -> bool:

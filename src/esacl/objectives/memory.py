@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from esacl.errors import CheckpointError
-from esacl.rng import derive, generator
+from esacl.rng import derive, generator, keyed_integers
 from esacl.streams.base import Examples
 from esacl.types import Context, Replay, State
 
@@ -30,7 +30,7 @@ class Reservoir:
         self._keep_logits = keep_logits
         self._generator = generator(context.seed, "memory")
         self._generators = {"replay": self._generator, "watch": generator(context.seed, "memory watch")}
-        self._keys = {name: derive(context.seed, f"augment {name}") for name in self.draws}
+        self._keys = {name: derive(context.seed, f"augment {name}") for name in (*self.draws, "copy")}
         self._store: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -79,6 +79,8 @@ class Reservoir:
         first = self.draws[purpose]
         number = torch.arange(first, first + len(rows), device=self._context.device)
         self.draws[purpose] = first + len(rows)
+        if self._context.copies:
+            number = rows * self._context.copies + keyed_integers(self._keys["copy"], number, self._context.copies)
         x = self._context.inputs.augmented(self._store["x"][rows], self._keys[purpose], number)
         logits = self._store["logits"][rows] if self._keep_logits else None
         return Replay(x, self._store["y"][rows], logits)

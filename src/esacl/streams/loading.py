@@ -11,7 +11,10 @@ from esacl.types import Batch
 
 
 class Loader:
-    """Batches of one stage; an epoch's order and augmentation depend on (seed, stage, epoch) only."""
+    """Batches of one stage; an epoch's order and augmentation depend on (seed, stage, epoch) only.
+
+    With `copies` the augmentations of the first so many epochs return in turn.
+    """
 
     def __init__(
         self,
@@ -22,6 +25,7 @@ class Loader:
         seed: int,
         device: torch.device,
         views: int = 1,
+        copies: int = 0,
     ) -> None:
         self.stage = stage
         self.examples = examples
@@ -31,13 +35,15 @@ class Loader:
         self._seed = seed
         self._device = device
         self._views = views
+        self._copies = copies
 
     def epoch(self, number: int, subset: Tensor | None = None) -> Iterator[Batch]:
         """The examples (or the `subset` of them) in a new order, in batches."""
         examples = self.examples
         pool = torch.arange(len(examples)) if subset is None else subset
         order = pool[torch.randperm(len(pool), generator=generator(self._seed, "order", self.stage, number))]
-        keys = [derive(self._seed, "augment", self.stage, number, view) for view in range(self._views)]
+        copy = number % self._copies if self._copies else number
+        keys = [derive(self._seed, "augment", self.stage, copy, view) for view in range(self._views)]
         for index in order.tensor_split(cuts(len(order), self.batch_size)):
             labels = examples.y[index]
             raw = examples.x[index].to(self._device, non_blocking=True)

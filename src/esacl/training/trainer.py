@@ -76,6 +76,7 @@ class Trainer:
         parts, net, position = self.parts, self.net, self.position
         stage = parts.readout.lend(whole)
         if position.stage_epoch == 0:
+            net.cache.begin_task()
             parts.sparsity.begin_task(net, stage)
             parts.objective.begin_task(net, stage)
             parts.gradient.begin_task()
@@ -83,9 +84,8 @@ class Trainer:
         examples = parts.objective.training_set(stage)
         if position.stage_epoch == 0:
             yield TaskStarted(stage.index, len(self.stream.stages), stage.classes, len(examples))
-        loader = Loader(
-            self.stream, stage.index, examples, self.config.batch_size, self.seed, net.device, parts.objective.views
-        )
+        size, views, copies = self.config.batch_size, parts.objective.views, self.config.augment_copies
+        loader = Loader(self.stream, stage.index, examples, size, self.seed, net.device, views, copies)
         while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.buffer_examples()
