@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from esacl.nets.network import Network
 from esacl.nets.traits import NetTraits
+from esacl.nets.widths import Places
 from esacl.options import NoOptions
 from esacl.problem import Problem
 from esacl.types import Columns, Context, Params, State
@@ -15,6 +16,7 @@ class Part:
 
     Options: ClassVar[type[Any]] = NoOptions
 
+    fixed_width: ClassVar[bool] = False  # whether it cannot go on with a network that gets narrower
     untold_columns: ClassVar[Columns | None] = None  # training columns for use without task ids, if others are better
 
     def __init__(self, options: Any, context: Context) -> None:
@@ -65,6 +67,9 @@ class Part:
 
     def attach(self, net: Network) -> None:
         """Meet the network, before anything is trained or restored."""
+
+    def narrow(self, places: Mapping[str, Places]) -> None:
+        """Channels of the network went for good: of each parameter and statistic, by name, these places stay."""
 
     def extra_parameters(self) -> Params:
         """Parameters of the part's own that the optimiser trains: scores, projection heads, learning rates."""

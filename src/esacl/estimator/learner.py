@@ -12,7 +12,6 @@ from esacl.config import Config
 from esacl.machine import machine
 from esacl.methods import Method
 from esacl.nets import OwnNet
-from esacl.nets.partition import overall_density
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
 from esacl.training.events import Event
@@ -128,8 +127,7 @@ class Learner:
         """Share of the weights (head and biases apart) that are not zero."""
         assert self._trainer is not None
         net = self._trainer.net
-        shares = self._trainer.parts.sparsity.density(net)
-        return overall_density(shares, {name: net.stored[name].numel() for name in shares})
+        return net.in_use(self._trainer.parts.sparsity.density(net))
 
     def state_dict(self) -> State | None:
         """What it has learnt; None before the first task."""

@@ -92,6 +92,11 @@ def landscape(
                 f"{run.config.method} has other weights for every task, so there is no single point to look around. "
                 f"Choose a run of a method that needs no task id."
             )
+        if parts.sparsity.removes_channels:
+            raise RunError(
+                f"{run.config.composition} removed whole channels, so no way leads from its weights to the pruned "
+                f"ones. Choose a run with sparsity.unit = 'weight'."
+            )
         if run.config.parts.average not in (None, "last"):
             raise RunError(
                 f"{run.config.composition} answers with an average of weights, and no checkpoint has the one before "

@@ -16,7 +16,7 @@ from esacl.nets.layers import NORMS, Pointwise
 from esacl.nets.macs import macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
-from esacl.nets.widths import set_widths, widths_of
+from esacl.nets.widths import Places, keep_channels, set_widths, widths_of
 from esacl.types import Outputs, Params, State
 
 View = Callable[[Params, int | None], Params]  # (stored parameters, task) → effective parameters
@@ -50,6 +50,8 @@ class Network:
         self.view: View | None = None
         self.route: Route | None = None  # instead of calling the whole module, where parts of it are enough
         self.stored: Params = dict(model.named_parameters())
+        self.sizes = {name: value.numel() for name, value in self.stored.items()}  # when it was widest
+        self.widest: dict[str, int] = {}  # channels of each group then, where it was ever narrower or wider
         self.narrowed: Params | None = None  # views into the stored parameters, where a step moves these only
         self.extra: Params = {}  # trainable parameters of the parts, cleared with the network's own
         self.frozen_statistics = False  # whether BatchNorm goes on with the statistics it has, also in training mode
@@ -181,6 +183,11 @@ class Network:
         state = self.model.state_dict()
         return state if self.view is None else {**state, **self.view(self.stored, task)}
 
+    def in_use(self, density: Mapping[str, float]) -> float:
+        """Share of the weights of these layers that are in use, of those that there were when it was widest."""
+        used = sum(share * self.stored[name].numel() for name, share in density.items())
+        return used / total if (total := sum(self.sizes[name] for name in density)) else 1.0
+
     @contextmanager
     def untracked(self) -> Iterator[None]:
         """BatchNorm normalises by the batch but leaves its statistics alone: for passes that only look."""
@@ -217,8 +224,36 @@ class Network:
 
     def widen(self, widths: Mapping[str, int]) -> None:
         """Give groups of units other widths (see `connections`); old channels stay as they are, new ones are zero."""
+        self._note_widths()
         set_widths(self.model, widths)
+        self._fit_widths()
+
+    def narrow(self, kept: Mapping[str, Tensor]) -> dict[str, Places]:
+        """Remove all channels but these of each group of units, for good; what stays of every tensor, by name."""
+        self._note_widths()
+        places = keep_channels(self.model, kept)
+        self._fit_widths()
+        return places
+
+    def at_widest(self) -> "Network":
+        """A copy as wide as it ever was, to be measured; itself where no channel went."""
+        if not self.widest or self.widest == widths_of(self.model, self.stored):
+            return self
+        twin = self.teacher()
+        twin.meter = Meter(self.meter.layers)
+        twin.widen(self.widest)
+        return twin
+
+    def _note_widths(self) -> None:
+        """Remember how wide it was."""
+        for group, units in (widths_of(self.model, self.stored) or {}).items():
+            self.widest[group] = max(units, self.widest.get(group, 0))
+
+    def _fit_widths(self) -> None:
+        """Memory layout and cost of another width; the largest sizes that there were."""
+        self._note_widths()
         self.model.to(memory_format=self.layout)
+        self.sizes = {name: max(self.sizes[name], value.numel()) for name, value in self.stored.items()}
         self.meter.measure(macs_per_example(self.model, self.shape))
 
     def load_state_dict(self, state: State) -> None:

@@ -1,5 +1,6 @@
 """Contrastive continual learning (CO2L; Cha et al. 2021): features learnt by comparison, relations distilled."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize, relu
 
 from esacl.nets.network import Network
+from esacl.nets.widths import Places, taken
 from esacl.objectives.exemplars import ExemplarObjective, ExemplarOptions
 from esacl.options import option
 from esacl.rng import generator
@@ -65,6 +67,13 @@ class Co2l(ExemplarObjective):
         """The projection head."""
         return self.projection
 
+    def narrow(self, places: Mapping[str, Places]) -> None:
+        """The projection reads the features that are left."""
+        features = places["head.weight"][1]
+        for head in (self.projection, self._past):
+            if head:
+                head["hidden.weight"].data = taken(head["hidden.weight"].detach(), (None, features))
+
     def example_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         """What each example pays as an anchor, mean over its views.
 
@@ -113,7 +122,7 @@ class Co2l(ExemplarObjective):
         """Continue from a state of before."""
         super().load_state_dict(state)
         for name, value in self.projection.items():
-            value.copy_(state["projection"][name])
+            value.data = state["projection"][name].clone().to(value)
         self._past = {name: value.clone().to(self.context.device) for name, value in state["past"].items()}
 
 

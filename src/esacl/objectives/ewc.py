@@ -1,5 +1,6 @@
 """Elastic weight consolidation (EWC; Kirkpatrick et al. 2017), online by default (Schwarz et al. 2018)."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from torch import Tensor
 from esacl.code import message
 from esacl.errors import ConfigError
 from esacl.nets.network import Network
+from esacl.nets.widths import Places, taken
 from esacl.objectives.base import Objective
 from esacl.options import option
 from esacl.rng import generator
@@ -67,6 +69,13 @@ class Ewc(Objective):
         penalty: Tensor = self.options.lam / 2 * torch.stack(distances).sum()
         return penalty
 
+    def narrow(self, places: Mapping[str, Places]) -> None:
+        """Weights that went matter to nobody."""
+        for held in (self.fisher, self.anchor):
+            held.update(
+                {name: self._laid_out(name, taken(value, places.get(name, ()))) for name, value in held.items()}
+            )
+
     @torch.no_grad()
     def end_task(self, net: Network, task: Task) -> None:
         """Take the Fisher of the task and move the anchor; a weight that was pruned matters to nobody."""
@@ -123,9 +132,12 @@ class Ewc(Objective):
         """Continue from a state of before, laid out like the weights: sums are then taken in the same order."""
         super().load_state_dict(state)
         self.fisher, self.anchor = (
-            {name: torch.empty_like(self._net.stored[name]).copy_(value) for name, value in state[key].items()}
-            for key in ("fisher", "anchor")
+            {name: self._laid_out(name, value) for name, value in state[key].items()} for key in ("fisher", "anchor")
         )
+
+    def _laid_out(self, name: str, value: Tensor) -> Tensor:
+        """A value in the memory order of the parameter that it belongs to."""
+        return torch.empty_like(self._net.stored[name].detach()).copy_(value)
 
 
 def _check_gradients(net: Network) -> None:

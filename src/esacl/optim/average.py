@@ -11,6 +11,7 @@ from torch import Tensor
 from esacl.nets.layers import NORMS
 from esacl.nets.network import Network
 from esacl.nets.statistics import recalibrate
+from esacl.nets.widths import Places, taken
 from esacl.options import option
 from esacl.part import Part
 from esacl.problem import Problem
@@ -103,6 +104,11 @@ class Ema(Average):
         order = torch.randperm(len(images), generator=draw)[:LOOKS]
         for rows in order.tensor_split(max(1, len(order) // CHUNK)):
             yield self.context.inputs.plain(images[rows].to(self.context.device))
+
+    def narrow(self, places: Mapping[str, Places]) -> None:
+        """The average has the same channels."""
+        self.values = {name: taken(value, places.get(name, ())) for name, value in self.values.items()}
+        self.buffers = {name: taken(value, places.get(name, ())) for name, value in self.buffers.items()}
 
     @contextmanager
     def answering(self, net: Network) -> Iterator[None]:

@@ -55,6 +55,7 @@ class Gpm(StepConstraint):
 
     Options: ClassVar[type[Any]] = GpmOptions
     reads_layers = True
+    fixed_width = True
     untold_columns = "seen"
 
     def __init__(self, options: Any, context: Context) -> None:

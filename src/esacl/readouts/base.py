@@ -10,6 +10,7 @@ from esacl.columns import MASKED
 from esacl.errors import ConfigError
 from esacl.nets.features import features_move, features_of
 from esacl.nets.network import Network
+from esacl.nets.widths import Places, taken
 from esacl.part import Part
 from esacl.problem import Problem
 from esacl.streams.base import Examples, Task
@@ -107,6 +108,10 @@ class LinearReadout(FeatureReadout):
         super().attach(net)
         self.weight = torch.zeros_like(net.stored["head.weight"])
         self.bias = torch.full_like(net.stored["head.bias"], MASKED)
+
+    def narrow(self, places: Mapping[str, Places]) -> None:
+        """It reads the features that are left."""
+        self.weight = taken(self.weight, (None, places["head.weight"][1]))
 
     def gather(self, task: Task, remembered: Examples | None) -> Examples:
         """What it is fitted on."""

@@ -1,5 +1,6 @@
 """Nearest class mean (iCaRL's; Rebuffi et al. 2017)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch.nn.functional import normalize, pad
 from esacl.columns import MASKED
 from esacl.nets.features import features_of
 from esacl.nets.network import Network
+from esacl.nets.widths import Places, taken
 from esacl.readouts.base import FeatureReadout
 from esacl.streams.base import Examples, Task
 from esacl.types import Context, Params, State
@@ -29,6 +31,10 @@ class NearestMean(FeatureReadout):
         """No class has a mean yet."""
         super().attach(net)
         self.means = torch.zeros_like(net.stored["head.weight"])
+
+    def narrow(self, places: Mapping[str, Places]) -> None:
+        """Means of the features that are left."""
+        self.means = taken(self.means, (None, places["head.weight"][1]))
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Means of the exemplars; where a class of the task has none, of its training examples."""

@@ -34,6 +34,7 @@ class RandomFeatures(LinearReadout):
     """
 
     Options: ClassVar[type[Any]] = RandomFeaturesOptions
+    fixed_width = True  # the projection is known by its seed, for all features
 
     def attach(self, net: Network) -> None:
         """Draw the projection."""

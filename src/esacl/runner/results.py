@@ -12,7 +12,6 @@ from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetti
 from esacl.metrics.capacity import capacity, measured_capacity
 from esacl.metrics.cost import credit, flops
 from esacl.metrics.memory import footprint, tensor_bytes
-from esacl.nets.partition import overall_density
 from esacl.training.trainer import Trainer
 from esacl.version import __version__
 
@@ -29,9 +28,9 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
     matrix: dict[str, Rows] = {"task_il": task_rows, "class_il": class_rows}
     start = asdict(untrained)
     shares = sparsity.density(net)
-    sizes = {name: net.stored[name].numel() for name in shares}
-    density = overall_density(shares, sizes)
-    meter = net.meter
+    sizes = {name: net.sizes[name] for name in shares}
+    density = net.in_use(shares)
+    meter, widest = net.meter, net.at_widest()
     return Results(
         method=config.composition,
         stream=config.stream.name,
@@ -54,11 +53,11 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
             trainer.paper_macs,
             meter.sparse_macs["train"],
             meter.executed_macs["train"],
-            _credited(trainer, config.train.epochs, density),
+            _credited(trainer, widest.meter.dense, config.train.epochs, density),
         ),
         seconds={"total": seconds, **trainer.seconds},
         peak_memory_bytes=peak_memory,
-        footprint_bytes=footprint(net, meter.largest_step),
+        footprint_bytes=footprint(widest, meter.largest_step),
         measured_capacity=measured_capacity(density, sizes, sparsity.masks(net), trainer.parts.task_state()),
         remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
         task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
@@ -67,9 +66,9 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
     )
 
 
-def _credited(trainer: Trainer, epochs: int, density: float) -> float:
+def _credited(trainer: Trainer, dense: int, epochs: int, density: float) -> float:
     """Multiply-adds by the paper's own accounting: those of the dense base, by what is left after pruning."""
-    dense = 3 * trainer.net.meter.dense * epochs * sum(len(stage.train) for stage in trainer.stream.stages)
+    dense = 3 * dense * epochs * sum(len(stage.train) for stage in trainer.stream.stages)
     parts = trainer.parts
     return dense * credit(density, parts.selection.kept_share, parts.gradient.passes)
 

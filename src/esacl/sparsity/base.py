@@ -100,6 +100,15 @@ class SparsityStrategy(Part):
     def end_phase(self, net: Network, task: Task, phase: Phase) -> None:
         """A phase has ended."""
 
+    @property
+    def removes_channels(self) -> bool:
+        """Whether the network gets narrower when a task ends."""
+        return False
+
+    def surviving_channels(self, net: Network, task: Task) -> Mapping[str, Tensor]:
+        """Channels of each group of units that stay when a task ends, before `end_task`; empty where all do."""
+        return {}
+
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """A task has ended: prune, freeze, recalibrate (before the objective consolidates this task)."""
         self.recalibrate(net, task, remembered)

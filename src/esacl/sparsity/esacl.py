@@ -14,6 +14,7 @@ from esacl.options import option
 from esacl.problem import Problem
 from esacl.ranking import largest, largest_of_all
 from esacl.sparsity.base import DenseOptions, SparsityStrategy
+from esacl.sparsity.channels import Channels
 from esacl.sparsity.expansion import expand
 from esacl.sparsity.masks import packed, unpacked
 from esacl.sparsity.quotas import kept_after
@@ -27,6 +28,10 @@ class EsaclOptions(DenseOptions):
     """Settings of pruning. `sharpness` and `polytope` choose the gradient and update rules (see `methods/`)."""
 
     level: float = option(0.8, "share of the prunable weights that are zero after the last task", low=0, high=0.9999)
+    unit: Literal["weight", "channel"] = option(
+        "weight",
+        "what is pruned; channel: whole channels, which are removed, so that later tasks train a smaller network",
+    )
     form: Literal["freeze", "cycle"] | None = option(
         None,
         "freeze: kept weights never move again (Algorithm 1); cycle: all weights learn in every task, and the memory "
@@ -72,20 +77,23 @@ class Esacl(SparsityStrategy):
     @classmethod
     def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Without a memory only frozen weights remember; a constraint that keeps BatchNorm's statistics needs them."""
-        form = {} if "buffer" in options["objective"] else {"form": "freeze"}
+        free = "buffer" in options["objective"] or options["sparsity"]["unit"] == "channel"
+        form = {} if free else {"form": "freeze"}
         return form | ({"recalibrate": "no"} if "norms" in options["constraint"] else {})
 
     @classmethod
     def defaults(cls, net: NetTraits, options: Mapping[str, Any]) -> dict[str, Any]:
         """The form, and what belongs to it (docs/decisions.md)."""
-        form = options["form"] or ("cycle" if net.batchnorm and options["polytope"] is None else "freeze")
+        channels = options["unit"] == "channel"
+        cycles = channels or (net.batchnorm and options["polytope"] is None)
+        form = options["form"] or ("cycle" if cycles else "freeze")
         freezes = form == "freeze"
         return {
             "form": form,
-            "quota": "even" if freezes else "geometric",
+            "quota": "even" if freezes else "literal" if channels else "geometric",
             "recalibrate": "mixed" if freezes else "no",
             "polytope": freezes,
-            "scope": scope_for(net),
+            "scope": "layer" if channels else scope_for(net),
         }
 
     @classmethod
@@ -102,6 +110,17 @@ class Esacl(SparsityStrategy):
                     own[name],
                     remedy="Leave it out, or use {sparsity.form:cycle}.",
                 )
+        if own["unit"] == "channel":
+            return (
+                None
+                if own["form"] != "freeze"
+                else Problem(
+                    "{given} holds what earlier tasks kept, but with {sparsity.unit:channel} what stays learns on.",
+                    "sparsity.form",
+                    "freeze",
+                    remedy="Use {sparsity.form:cycle}, or the method grow, which gives each task channels of its own.",
+                )
+            )
         if own["form"] == "cycle" and own["polytope"]:
             return Problem(
                 "{sparsity.form:cycle} trains by SGD and pulls weights to zero by itself, but {given} was given.",
@@ -126,14 +145,22 @@ class Esacl(SparsityStrategy):
 
     def attach(self, net: Network) -> None:
         """Nothing is kept yet."""
+        self.channels = Channels(net, self.options.scope or "layer") if self.removes_channels else None
         self.kept: Params = {
-            name: torch.zeros_like(net.stored[name], dtype=torch.bool) for name in net.partition.needed()
+            name: torch.zeros_like(net.stored[name], dtype=torch.bool)
+            for name in net.partition.needed()
+            if self.channels is None
         }
         self._any = False
         self.task = 0
         self.steps = 1  # of an epoch
         self._learns = False  # cycle: whether zeros may become weights again in this epoch
         self._shrinks: Params = {}  # cycle: what each weight is multiplied by after a step; nothing before the pull
+
+    @property
+    def removes_channels(self) -> bool:
+        """Whether whole channels go, for good."""
+        return bool(self.options.unit == "channel")
 
     @property
     def freezes(self) -> bool:
@@ -168,18 +195,32 @@ class Esacl(SparsityStrategy):
         if self.freezes or epoch < first:
             return
         factor = exp(-self.options.pull / (self.steps * (self.context.epochs - first)))
+        if self.channels is not None:
+            self._shrinks = self.channels.shrinking(self._stay(self.channels, self.task), factor)
+            return
         sizes = {name: net.stored[name].abs() for name in self.kept}
         for name, chosen in self._chosen(sizes, self.task).items():
             self._shrinks[name] = torch.where(chosen, 1.0, factor)
 
+    def surviving_channels(self, net: Network, task: Task) -> Mapping[str, Tensor]:
+        """Those that are worth their weights."""
+        if self.channels is None:
+            return {}
+        stay = self._stay(self.channels, task.index)
+        return {} if all(len(stay[one.writes]) == len(net.stored[one.weight]) for one in self.channels.inner) else stay
+
+    def _stay(self, channels: Channels, task: int) -> dict[str, Tensor]:
+        """Channels that stay after a task."""
+        return channels.kept(self._left(channels.weights, task))
+
     @torch.no_grad()
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
-        """Prune, freeze or not, recalibrate."""
+        """Prune, freeze or not, recalibrate; channels are gone by now."""
         if not self.freezes:
             for kept in self.kept.values():
                 kept.zero_()
         free = {name: net.stored[name].abs().masked_fill_(kept, 0.0) for name, kept in self.kept.items()}
-        for name, chosen in self._chosen(free, task.index).items():
+        for name, chosen in self._chosen(free, task.index).items() if free else ():
             self.kept[name] |= chosen & (free[name] > 0)  # a zero is not worth a place
             net.stored[name].masked_fill_(~self.kept[name], 0.0)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
@@ -199,22 +240,26 @@ class Esacl(SparsityStrategy):
     def _quota(self, names: list[str], task: int) -> int:
         """How many weights of these layers a task may add to what is kept; or keep, where nothing is frozen."""
         total = sum(self.kept[name].numel() for name in names)
-        budget = round((1 - self.options.level) * total)
         if not self.freezes:
-            endless = self.context.tasks == UNKNOWN_TASKS  # then there is no later task to prune more in
-            quota = "literal" if endless else self.options.quota or "geometric"
-            zeros = kept_after(quota, total - budget, task, self.context.tasks, self.options.ratio)
-            return total - zeros
+            return self._left(total, task)
+        budget = round((1 - self.options.level) * total)
         allowed = kept_after(self.options.quota or "even", budget, task, self.context.tasks, self.options.ratio)
         return allowed - sum(int(self.kept[name].sum()) for name in names)
 
+    def _left(self, total: int, task: int) -> int:
+        """cycle: how many of so many weights there are after a task."""
+        endless = self.context.tasks == UNKNOWN_TASKS  # then there is no later task to prune more in
+        quota = "literal" if endless else self.options.quota or "geometric"
+        gone = total - round((1 - self.options.level) * total)
+        return total - kept_after(quota, gone, task, self.context.tasks, self.options.ratio)
+
     def density(self, net: Network) -> dict[str, float]:
         """Share of non-zero weights; all count in an epoch in which all of them learn."""
-        return dict.fromkeys(self.kept, 1.0) if self._learns else super().density(net)
+        return dict.fromkeys(net.partition.prunable, 1.0) if self._learns else super().density(net)
 
     def masks(self, net: Network) -> list[Params]:
         """One for all tasks."""
-        return [self.kept]
+        return [self.kept] if self.channels is None else []
 
     def state_dict(self) -> State:
         """What is kept."""

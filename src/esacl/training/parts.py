@@ -1,11 +1,13 @@
 """A composition: one part for each slot of the step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from esacl.code import message
 from esacl.config import SLOTS
-from esacl.errors import CheckpointError
+from esacl.errors import CheckpointError, ConfigError
 from esacl.nets.network import Network, View
 from esacl.objectives.base import Objective
 from esacl.optim.average import Average
@@ -41,6 +43,25 @@ class Parts:
             part.attach(net)
         extra = {slot: part.extra_parameters() for slot, part in zip(SLOTS, self.all())}
         net.extra = {f"{slot}.{name}": value for slot, own in extra.items() for name, value in own.items()}
+        if self.sparsity.removes_channels:
+            self._check_narrow()
+
+    def _check_narrow(self) -> None:
+        """Refuse parts that would not know what belongs to channels that went."""
+        for part in self.all():
+            if part.fixed_width or (part.extra_parameters() and type(part).narrow is Part.narrow):
+                raise ConfigError(
+                    "{part} has values of its own for each weight or feature, and cannot leave out those of channels "
+                    "that are removed.",
+                    remedy="Use {sparsity.unit:weight}.",
+                    part=type(part).__name__,
+                )
+
+    def narrow(self, net: Network, kept: Mapping[str, Tensor]) -> None:
+        """Remove all channels of the network but these, and what the parts have beside them."""
+        places = net.narrow(kept)
+        for part in self.all():
+            part.narrow(places)
 
     @property
     def needs_task(self) -> bool:

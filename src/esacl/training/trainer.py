@@ -12,7 +12,6 @@ from esacl.config import TrainConfig
 from esacl.documents import Count, as_record
 from esacl.errors import Diverged
 from esacl.nets.network import Network
-from esacl.nets.partition import overall_density
 from esacl.sparsity.base import Phase
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.loading import Loader
@@ -90,6 +89,8 @@ class Trainer:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.buffer_examples()
         before = self._evaluate_unpruned(whole, remembered)
+        if kept := parts.sparsity.surviving_channels(net, stage):
+            parts.narrow(net, kept)
         parts.sparsity.end_task(net, stage, remembered)
         density = self._update_density()
         if parts.sparsity.prunes:
@@ -172,7 +173,7 @@ class Trainer:
         density = self.parts.sparsity.density(self.net)
         layers = {name.removesuffix(".weight"): share for name, share in density.items()}
         self.net.meter.set_density(layers, self.parts.sparsity.dense_gradients)
-        return overall_density(density, {name: self.net.stored[name].numel() for name in density})
+        return self.net.in_use(density)
 
     def _evaluate_unpruned(self, stage: Task, remembered: Examples | None) -> Accuracies | None:
         """What the network that is about to be pruned knows, if asked for; nothing else is changed by it.
