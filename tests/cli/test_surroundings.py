@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from esacl.cli import main
-from esacl.cli.consoles import STATUS
+from esacl.cli.consoles import NARROWEST, STATUS
 from esacl.cli.errors import warnings_as_notes
 from tests.deploy.models import saved
 
@@ -84,3 +84,19 @@ def test_a_value_of_several_lines_is_told_in_one(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--stream", "a\nb", "--out", "x"])
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("columns", [0, 1, 2])
+def test_help_ends_in_a_terminal_without_room(columns):
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    done = subprocess.run([sys.executable, "-m", "esacl", "run", "--help"], env=environment, capture_output=True)
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.decode().splitlines())) == NARROWEST
+
+
+@pytest.mark.parametrize("word", ["[]", "[1]", "null", '{"a": 1}'])
+def test_a_word_is_a_path_and_no_json(capsys, word):
+    with pytest.raises(SystemExit):
+        main(["table", "a", word, "b"])
+    assert capsys.readouterr().err.startswith("error: there is no run directory 'a'")

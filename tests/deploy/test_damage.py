@@ -9,7 +9,14 @@ from esacl.deploy import open_model
 from esacl.deploy.pictures import answers
 from esacl.deploy.tasks import own_weights, used
 from esacl.errors import RunError
+from esacl.nets.expansion import SEED
 from tests.deploy.models import saved, write_pictures
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return open_model(saved(tmp_path_factory.mktemp("model"), epochs=1))
+
 
 WEIGHTS = {"first.weight": torch.ones(3, 5)}
 
@@ -44,3 +51,25 @@ def test_a_model_without_one_of_its_weights_is_refused(tmp_path):
     fewer = {name: value for name, value in model.weights.items() if name not in model.prunable}
     with pytest.raises(RunError, match="do not fit"):
         replace(model, weights=fewer).densities()
+
+
+@pytest.mark.parametrize("change", [lambda value: value[:1], lambda value: value[:0], lambda value: value.sum()])
+@pytest.mark.parametrize("name", ["head.weight", "head.bias"])
+def test_a_task_whose_columns_the_head_lacks_is_refused(model, name, change):
+    broken = replace(model, weights={**model.weights, name: change(model.weights[name])})
+    with pytest.raises(RunError, match="do not fit"):
+        broken.for_task(1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {SEED: torch.zeros(2, dtype=torch.int64)},
+        {SEED: torch.tensor(0.5)},
+        {SEED: torch.tensor(1), "head.weight": torch.zeros(5)},
+        {SEED: torch.tensor(1), "head.weight": torch.zeros(0, 2**40)},
+    ],
+)
+def test_random_features_that_do_not_belong_to_the_head_are_refused(model, change):
+    with pytest.raises(RunError, match="do not fit"):
+        replace(model, weights={**model.weights, **change}).answering()

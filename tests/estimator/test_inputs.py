@@ -176,3 +176,12 @@ def test_a_score_takes_labels_as_tensors_of_any_kind(kind):
     x, y = features(range(2))
     model = small("finetune", epochs=1).fit(x, y)
     assert model.score(x, torch.from_numpy(y).to(kind)) == model.score(x, y)
+
+
+@pytest.mark.parametrize(
+    "label", [np.datetime64("2020"), np.timedelta64(1, "s"), np.array([(1,)], dtype=[("a", "i4")])[0]]
+)
+def test_labels_that_no_file_can_hold_are_refused_before_they_are_learnt(label):
+    x, _ = features(range(2))
+    with pytest.raises(InputError, match="y holds labels of type"):
+        small("er").fit(x, np.array([label] * len(x)))

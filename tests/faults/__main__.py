@@ -27,6 +27,7 @@ def main() -> int:
             verdict = lab.attempt(KINDS[given.kind], given.number or 0)
             outcome = verdict.outcome
             print(*verdict.told, sep="\n")
+            print(verdict.traceback)
             print(f"--- standard output\n{outcome.stdout}--- standard error\n{outcome.stderr}---")
             ended = f"exit code {outcome.code}" if not outcome.signal else f"signal {outcome.signal}"
             print(f"{ended}, stopped: {outcome.stopped}, {outcome.growth >> 20} MiB more")

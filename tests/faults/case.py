@@ -32,6 +32,7 @@ class Case:
     same_as: str | None = None  # standard output that is right if the action succeeds, as damage must be noticed
     consents: bool = False  # names code itself, which may then run
     starts: bool = False  # may ask for further processes, or for the network: it is stopped there
+    named: tuple[str, ...] = ()  # places that it may be told to write to: it is stopped there, wherever they are
     surroundings: Surroundings = Surroundings()
 
 

@@ -74,7 +74,7 @@ def _live(case: Case, place: Place, files: dict[str, Path]) -> NoReturn:
     _cut_training()
     _limit(around)
     watch = Watch(place.own, lambda text: os.write(said, f"{text}\n".encode()), case.starts, around.refuse_writes)
-    watch.start()
+    watch.start(case.named)
     os._exit(_code_of(case.action, lambda text: os.write(enough, text.encode())))
 
 

@@ -48,6 +48,7 @@ class Verdict:
     told: tuple[str, ...]
     outcome: Outcome
     problems: tuple[str, ...]
+    traceback: str = ""  # that was saved instead of shown
 
     @property
     def replay(self) -> str:
@@ -126,7 +127,8 @@ class Laboratory:
                 problems.append("something outside was changed")
             if (place.own / RAN).exists() and not case.consents:
                 problems.append("code was started that only a file names")
-        return Verdict(kind.name, seed, case.told, outcome, tuple(problems))
+            saved = "\n".join(file.read_text() for file in place.own.glob("home/esacl-*.txt") if file.is_file())
+        return Verdict(kind.name, seed, case.told, outcome, tuple(problems), saved)
 
     @contextmanager
     def _place(self) -> Iterator[Place]:

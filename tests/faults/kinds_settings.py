@@ -134,7 +134,7 @@ def words(rng: Random, place: Place) -> Case:
         given += [rng.choice(FLAGS)] if rng.random() < 0.6 else []
         given += [_word(rng)] if rng.random() < 0.8 else []
     told = f"esacl {ascii(' '.join(given))[:400]}"
-    return Case(command(*given), (told,), quiet_codes=(1,), starts=True, consents=True)
+    return Case(command(*given), (told,), quiet_codes=(1,), starts=True, consents=True, named=tuple(given))
 
 
 def _word(rng: Random) -> str:

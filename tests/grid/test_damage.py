@@ -2,13 +2,14 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 import tomli_w
 
 from esacl.errors import ConfigError, RunError
 from esacl.grid.recipe import read_recipe
-from esacl.grid.tables import read_grid, write_recipe
+from esacl.grid.tables import figures, found_lines, grid_lines, read_grid, write_recipe
 from esacl.grid.twins import check_kinds
 from esacl.report import load_run
 from tests.report.fabricate_grid import write_grid
@@ -66,3 +67,22 @@ def test_the_file_of_a_grid_gives_the_same_points_but_no_consent_to_code(recipe,
         (point.label, point.settings) for point in wanted.points
     ]
     assert {point.code for point in found.points} == {()}
+
+
+def test_no_character_of_a_name_commands_a_terminal_or_hides_a_row(recipe, tmp_path):
+    wanted = read_recipe(recipe())
+    write_recipe(wanted, wanted.seeds, tmp_path / "grid")
+    path = tmp_path / "grid" / "grid.json"
+    document = json.loads(path.read_text())
+    document["points"][0].update(row="a\x1b[31m", axes={"rho": "a\0b", "\u202e": 1})
+    path.write_text(json.dumps(document))
+    _, cells = read_grid(tmp_path / "grid")
+    line = grid_lines(cells)[0]
+    for told in (cells[0].name, line.label, *map(str, [*line.axes, *line.axes.values()])):
+        assert told.isprintable(), ascii(told)
+    assert figures(cells).replace("\n", "").isprintable()
+
+
+def test_the_whole_system_is_not_searched_for_runs():
+    with pytest.raises(RunError, match="holds all files of the system"):
+        found_lines([Path("/")])

@@ -4,8 +4,9 @@ import csv
 from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from esacl.report.formats import as_csv, as_latex, as_markdown, markdown_code
+from esacl.report.formats import as_csv, as_latex, as_markdown, as_rich, markdown_code
 from esacl.report.table import Entry, Table
 
 
@@ -38,3 +39,16 @@ def test_no_command_leaves_its_code_span(name):
     assert told.endswith(fence)
     assert fence not in told[len(fence) : -len(fence)]
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("write", [as_markdown, as_latex, lambda tables: as_csv([[tables[0].rows[0][0].text, 1]])])
+def test_no_document_has_characters_that_hide_or_command(write):
+    told = write([table("a\0b \x1b[31m \u202ec")])
+    assert told.replace("\n", "").isprintable()
+    assert "a\N{REPLACEMENT CHARACTER}b" in told
+
+
+def test_a_title_is_no_markup_to_a_terminal():
+    console = Console(file=StringIO(), width=80)
+    console.print(as_rich([Table("folder:[red]x", ("row", "b"), ((Entry("a" * 20), Entry("1")),))]))
+    assert "folder:[red]x" in console.file.getvalue()

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Group
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from esacl.cli.consoles import STATUS, TEXT, drop_output, leave_quietly, print_anything
 from esacl.cli.data import check_command, get_command
@@ -47,6 +47,7 @@ app = App(
     suppress_keyboard_interrupt=False,
     console=TEXT,
     help=HELP,
+    default_parameter=Parameter(json_list=False, json_dict=False),  # a word is what it says, also "[]"
 )
 COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (TRAIN, "run", run_command),

@@ -6,7 +6,10 @@ from io import TextIOWrapper
 from typing import Any, NoReturn
 from unicodedata import category
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
+
+NARROWEST = 20
+"""Columns that are written to however few a terminal has: libraries break words for ever in no room at all."""
 
 
 class Pipe(Console):
@@ -15,6 +18,12 @@ class Pipe(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, with what a name may hide or do to a terminal made visible."""
         super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **options)
+
+    @Console.size.getter
+    def size(self) -> ConsoleDimensions:
+        """How much a terminal shows, but at least one word in a line."""
+        width, height = super().size
+        return ConsoleDimensions(max(width, NARROWEST), height)
 
     def on_broken_pipe(self) -> NoReturn:
         """End without a word, with the code that a shell expects."""

@@ -110,12 +110,14 @@ class Trained:
         """The same with these columns of the head, in this order."""
         place = {column: new for new, column in enumerate(columns)}
         rows = list(columns)
-        head = {name: value[rows] for name, value in self.weights.items() if name.startswith("head.")}
+        head = {name: value for name, value in self.weights.items() if name.startswith("head.")}
+        if any(not value.ndim or len(value) <= max(rows, default=0) for value in head.values()):
+            raise self._unfit()
         return replace(
             self,
             classes=tuple(self.classes[column] for column in columns),
             tasks=tuple(tuple(sorted(place[column] for column in own)) for own in self.tasks),
-            weights={**self.weights, **head},
+            weights={**self.weights, **{name: value[rows] for name, value in head.items()}},
         )
 
     def answering(self) -> "Answering":
@@ -164,7 +166,10 @@ class Trained:
             if (widths := widths_of(model, self.weights)) is not None:
                 set_widths(model, widths)  # it may have grown
         if SEED in self.weights:
-            model.expand(int(self.weights[SEED]), self.weights["head.weight"].shape[1])
+            seed, head = self.weights[SEED], self.weights.get("head.weight", torch.empty(0))
+            if seed.dtype != torch.int64 or seed.ndim or head.ndim != 2 or not head.numel():
+                raise self._unfit()
+            model.expand(int(seed), head.shape[1])
         return model
 
 

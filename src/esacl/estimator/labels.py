@@ -18,6 +18,7 @@ from esacl.types import State
 
 Array = npt.NDArray[Any]
 LONGEST = 4 * 65_536  # bytes of a text that is a label
+SAVED = "biufUO"  # kinds of NumPy's types that a saved classifier can hold
 KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
@@ -37,6 +38,10 @@ class Labels:
 
     def with_new(self, labels: Array, room: int) -> "Labels":
         """Columns for those of the labels that have none yet, in sorted order."""
+        if labels.dtype.kind not in SAVED:
+            raise InputError(
+                f"y holds labels of type {labels.dtype}. Give whole numbers, truth values or texts: `y.astype(str)`."
+            )
         found = np.unique(labels)
         if not len(self):
             added = Labels(found)
@@ -87,7 +92,7 @@ class Labels:
     def from_state(state: State) -> "Labels":
         """Labels of before; ValueError where they are none."""
         kind = np.dtype(as_record(state["type"], str))
-        if kind.kind not in "biufUO" or kind.itemsize > LONGEST:
+        if kind.kind not in SAVED or kind.itemsize > LONGEST:
             raise ValueError(f"labels of type {kind}")
         return Labels(np.array(as_record(state["values"], list[str | int | float | bool]), dtype=kind))
 

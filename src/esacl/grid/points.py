@@ -12,6 +12,7 @@ from esacl.config import CHOSEN, SHORT_NAMES, SLOTS, Config, PartsConfig, Stream
 from esacl.errors import ConfigError, unknown_name
 from esacl.methods import check_settings, compose
 from esacl.nets import is_own
+from esacl.report.units import clean
 from esacl.streams import available
 
 LISTS = {"methods": "method", "streams": "stream", "sparsities": "sparsity"}
@@ -35,13 +36,15 @@ class Point:
     @property
     def label(self) -> str:
         """The row's name and where on its axes it is."""
-        return ", ".join([self.row, *(f"{name} {value}" for name, value in self.axes.items())])
+        return self._told(self.axes)
 
     @property
     def name(self) -> str:
         """The label within the table of its stream."""
-        place = [f"{name} {value}" for name, value in self.axes.items() if name != "stream"]
-        return ", ".join([self.row, *place])
+        return self._told({name: value for name, value in self.axes.items() if name != "stream"})
+
+    def _told(self, axes: Mapping[str, Any]) -> str:
+        return clean(", ".join([self.row, *(f"{name} {value}" for name, value in axes.items())]))
 
     @property
     def slug(self) -> str:

@@ -18,6 +18,7 @@ from esacl.report.formats import as_csv, as_markdown, markdown_code, markdown_te
 from esacl.report.metrics import METRICS
 from esacl.report.rows import Row, rows_of, tables_of
 from esacl.report.table import seed_tables, tables
+from esacl.report.units import clean
 from esacl.streams import absolute
 
 RECIPE = "grid.json"
@@ -59,9 +60,10 @@ def grid_lines(cells: Sequence[Cell]) -> list[Row]:
 def _line(point: Point, cells: Sequence[Cell]) -> Row:
     records = tuple(load_run(cell.path) for cell in cells if cell.state() == "finished")
     config = point.config(cells[0].seed)
-    stream = records[0].stream if records else absolute(config.stream).name
+    stream = records[0].stream if records else clean(absolute(config.stream).name)
     stopped = sum(cell.state() == "stopped" for cell in cells)
-    return Row(point.name, records, len(cells), stream, config.train.split, stopped, point.axes)
+    axes = {clean(name): clean(value) if isinstance(value, str) else value for name, value in point.axes.items()}
+    return Row(point.name, records, len(cells), stream, config.train.split, stopped, axes)
 
 
 def found_lines(places: Sequence[Path]) -> list[Row]:
@@ -73,6 +75,8 @@ def found_lines(places: Sequence[Path]) -> list[Row]:
             lines += grid_lines(read_grid(place)[1])
         elif (place / "config.toml").is_file() or not place.is_dir():
             alone.append(place)
+        elif place.resolve() == place.resolve().parent:
+            raise RunError(f"{str(place)!r} holds all files of the system. Give the folder that holds the runs.")
         else:
             runs = sorted(path.parent for path in place.rglob("results.json") if (path.parent / "config.toml").exists())
             if not runs:

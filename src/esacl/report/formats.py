@@ -14,6 +14,7 @@ from rich.text import Text
 from esacl.report.record import RunRecord
 from esacl.report.rows import rows_of
 from esacl.report.table import Entry, Table, run_tables
+from esacl.report.units import clean
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _MARKUP = "\\`*[]|"
@@ -76,7 +77,8 @@ def _no_formula(value: Any) -> Any:
     """Text that a spreadsheet would compute, with an apostrophe before it; numbers stay numbers."""
     if not isinstance(value, str):
         return value
-    return (f"'{value}" if value.startswith(_FORMULA) else value).replace("\r", " ")  # which would end the line
+    text = clean(value.replace("\r", " "), keep="\t\n")  # a return would end the line
+    return f"'{text}" if value.startswith(_FORMULA) else text
 
 
 def markdown_text(text: str) -> str:
@@ -85,7 +87,7 @@ def markdown_text(text: str) -> str:
     >>> markdown_text("<b>a|b</b> [x](y)")
     '&lt;b&gt;a\\\\|b&lt;/b&gt; \\\\[x\\\\](y)'
     """
-    marked = "".join(f"\\{char}" if char in _MARKUP else char for char in " ".join(text.split()))
+    marked = "".join(f"\\{char}" if char in _MARKUP else char for char in _line(text))
     return without_html(marked)
 
 
@@ -95,10 +97,15 @@ def markdown_code(text: str) -> str:
     >>> markdown_code("esacl grid 'a`b.toml'")
     "``esacl grid 'a`b.toml'``"
     """
-    shown = " ".join(text.split())
+    shown = _line(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{space}{shown}{space}{fence}"
+
+
+def _line(text: str) -> str:
+    """In one line, without characters that no document can hold."""
+    return clean(" ".join(text.split()))
 
 
 def without_html(text: str) -> str:
@@ -137,7 +144,8 @@ class _Fitted:
         return max(map(len, [*_heading(self._shown.head[column]), *(row[column].text for row in self._shown.rows)]))
 
     def _piece(self, columns: Sequence[int], first: int, title: str | None) -> RichTable:
-        table = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        named = None if title is None else Text(title, style="table.title")  # a name is no markup
+        table = RichTable(title=named, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(Text(self._shown.head[0]), overflow="fold", max_width=first)
         for column in columns:
             heading = Text("\n".join(_heading(self._shown.head[column])))
@@ -173,7 +181,7 @@ def _markdown(table: Table) -> str:
 
 def _latex(table: Table) -> str:
     def written(cell: Entry) -> str:
-        text = "".join(_LATEX.get(char, char) for char in " ".join(cell.text.split()))
+        text = "".join(_LATEX.get(char, char) for char in _line(cell.text))
         return f"\\textbf{{{text}}}" if cell.bold else text
 
     head = [written(Entry(name)) for name in table.head]

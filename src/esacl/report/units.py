@@ -120,13 +120,13 @@ def shorten(name: str, length: int) -> str:
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
-def clean(text: str) -> str:
-    """Text without the characters that a document cannot hold or that hide what is written.
+def clean(text: str, keep: str = "") -> str:
+    """Text without the characters that a document cannot hold or that hide what is written; but those of `keep`.
 
     >>> clean("caf\u00e9 \u202etxt")
     'café �txt'
     """
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return "".join(char if char.isprintable() or char in keep else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _scaled(count: float | None, base: int, units: tuple[str, ...]) -> str:

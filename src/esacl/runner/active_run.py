@@ -1,6 +1,7 @@
 """A run in its directory: trained, logged and saved as it goes, and finished with its figures."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from time import perf_counter
 from typing import Any
@@ -90,9 +91,9 @@ class Run:
         self.trainer = self._assembled()
         self.trainer.seconds["data"] = self._reading
 
-    def _assembled(self) -> Trainer:
-        """A trainer at the beginning."""
-        processes = self.config.machine.processes
+    def _assembled(self, alone: bool = False) -> Trainer:
+        """A trainer at the beginning, which divides its steps among the processes unless it is alone."""
+        processes = 1 if alone else self.config.machine.processes
         shares = Shares(0, processes) if processes > 1 else None
         return assemble(self.config, self.stream, self.device, own=self._own, shares=shares, method=self._method)
 
@@ -121,10 +122,18 @@ class Run:
         with taking_over(f"checkpoint {saved.number} of {where}"):
             if self._own is not None:
                 self._own.check_is_of(saved.trainer["net"]["model"], where)
+            self._try(saved.trainer)
             trainer.load_state_dict(saved.trainer)
         self.trainer = trainer
         self.trainer.seconds["data"] += self._reading
         self._peak, self._earlier, self._saved = saved.peak_memory_bytes, saved.seconds, saved.number
+
+    def _try(self, state: State) -> None:
+        """Take one step from that state, on a copy: what does not fit together fails there, but for parts of a user."""
+        copy = self._assembled(alone=True)
+        if copy.parts.are_own:
+            copy.load_state_dict(deepcopy(state))
+            copy.try_step()
 
     def _check_settings(self, before: Config) -> None:
         """Refuse to continue with other settings than the run was started with."""

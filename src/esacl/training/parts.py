@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 from torch import Tensor
 
@@ -76,6 +79,11 @@ class Parts:
         """Every part, in the order of the slots."""
         return [getattr(self, slot) for slot in SLOTS]
 
+    @property
+    def are_own(self) -> bool:
+        """Whether all of them are of this library."""
+        return all(map(_is_own, self.all()))
+
     def state_dict(self) -> State:
         """The state of every part."""
         return {slot: part.state_dict() for slot, part in zip(SLOTS, self.all())}
@@ -85,15 +93,31 @@ class Parts:
         for slot, part in zip(SLOTS, self.all()):
             try:
                 if slot in state or slot != "average":  # which checkpoints of before do not have
+                    _check_alike(state[slot], part.state_dict(), slot)
                     part.load_state_dict(state[slot])
             except Exception as error:
-                if type(part).__module__.startswith("esacl."):
+                if _is_own(part):
                     raise
                 raise CheckpointError(
                     f"{type(part).__name__} ({type(part).__module__}), the {slot}, cannot go on from the state that it "
                     f"saved: {message(error)}. Its load_state_dict must take what its state_dict returns; "
                     f"esacl.testing.check_method finds such faults."
                 ) from None
+
+
+def _is_own(part: Part) -> bool:
+    return type(part).__module__.startswith("esacl.")
+
+
+def _check_alike(saved: Any, fresh: Any, place: str) -> None:
+    """Refuse a saved tensor of another type than the one it replaces: it would fail, or be rounded, much later."""
+    if isinstance(saved, Tensor) and isinstance(fresh, Tensor):
+        if (saved.dtype, saved.ndim) != (fresh.dtype, fresh.ndim):
+            told = [f"{value.dtype} with {value.ndim} axes" for value in (saved, fresh)]
+            raise ValueError(f"{place} is of {told[0]}, not of {told[1]}")
+    elif isinstance(saved, dict) and isinstance(fresh, dict):
+        for name in fresh.keys() & saved.keys():
+            _check_alike(saved[name], fresh[name], f"{place}.{name}")
 
 
 def _in_turn(views: Sequence[View]) -> View:

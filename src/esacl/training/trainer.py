@@ -70,6 +70,11 @@ class Trainer:
         while not self.finished:
             yield from self._stage(self.stream.stages[self.position.stage])
 
+    def try_step(self) -> None:
+        """Take one step, on a copy, to see whether a state of before can be gone on from."""
+        if not self.finished:
+            next(event for event in self.run() if isinstance(event, StepDone))
+
     def _stage(self, whole: Task) -> Iterator[Event]:
         """One task. The order at its end is a contract: prune → consolidate → readout → evaluate → save."""
         parts, net, position = self.parts, self.net, self.position
