@@ -6,8 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from torch import Tensor
-
 from esacl.code import message
 from esacl.config import SLOTS
 from esacl.errors import CheckpointError, ConfigError
