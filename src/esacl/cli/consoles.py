@@ -6,7 +6,7 @@ from io import TextIOWrapper
 from typing import Any, NoReturn
 from unicodedata import category
 
-from rich.console import Console, ConsoleDimensions
+from rich.console import Console
 
 NARROWEST = 20
 """Columns that are written to however few a terminal has: libraries break words for ever in no room at all."""
@@ -18,12 +18,6 @@ class Pipe(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, with what a name may hide or do to a terminal made visible."""
         super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **options)
-
-    @Console.size.getter
-    def size(self) -> ConsoleDimensions:
-        """How much a terminal shows, but at least one word in a line."""
-        width, height = super().size
-        return ConsoleDimensions(max(width, NARROWEST), height)
 
     def on_broken_pipe(self) -> NoReturn:
         """End without a word, with the code that a shell expects."""
@@ -57,7 +51,10 @@ def drop_output() -> None:
 
 
 def print_anything() -> None:
-    """Let a terminal show what it has no letters for as question marks: Greek on ASCII, names that are not UTF-8."""
+    """Let a terminal show what it has no room for, and as question marks what it has no letters for: Greek on ASCII."""
+    for console in (TEXT, STATUS):
+        if console.width < NARROWEST:
+            console.width = NARROWEST
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
