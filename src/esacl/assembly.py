@@ -4,8 +4,9 @@ import torch
 
 from esacl.config import Config
 from esacl.methods import Method, build_parts, compose, training_columns
-from esacl.nets import Network, OwnNet, build_model
+from esacl.nets import Network, OwnNet, begin_with_weights, build_model
 from esacl.nets.data_parallel import Shares
+from esacl.nets.freezing import freeze
 from esacl.nets.room import building
 from esacl.streams.base import Stream
 from esacl.training.trainer import Trainer
@@ -20,11 +21,13 @@ def assemble(
     own: OwnNet | None = None,
     shares: Shares | None = None,
     method: Method | None = None,
+    fresh: bool = True,
 ) -> Trainer:
     """The trainer of a resolved run; `tasks` is how many there will be, where the stream does not tell.
 
     `own` is the network, where it is the user's; `shares` those of this process, where there are several; `method` what
-    the settings' method was composed to, where it is known already.
+    the settings' method was composed to, where it is known already. A trainer that is not `fresh` is given a state, so
+    that the file of weights that it began with is not read.
     """
     context = Context(
         classes=len(stream.class_names),
@@ -41,6 +44,9 @@ def assemble(
         copies=config.train.augment_copies,
     )
     model = build_model(config.net.backbone, config.net.width, stream.shape, context.classes, config.seed, own)
+    if fresh:
+        begin_with_weights(model, config.net)
+    freeze(model, config.net.freeze or "none", stream.shape)
     with building(f"the network {config.net.backbone}", model, where=device.type):
         net = Network(model, stream.shape, device, config.machine.precision, shares)
         net.cache.size = _cache_bytes(config, stream, net)

@@ -6,7 +6,14 @@ from esacl.nets import BACKBONES, build_model, resolve_backbone
 from tests.builders import network
 
 SHAPES = [(1, 8, 8), (3, 32, 32), (3, 64, 64)]
-FEATURES = {"mlp": 1, "cnn": 4, "resnet10": 8, "resnet18": 8}  # times the width
+FEATURES = {
+    "mlp": 1,
+    "cnn": 4,
+    "resnet10": 8,
+    "resnet18": 8,
+    "efficientnet-lite0": 40,
+    "mobilenet-v2": 40,
+}  # times the width
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

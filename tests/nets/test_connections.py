@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from esacl.nets import BACKBONES, Network
+from esacl.nets import Network
 from esacl.nets.connections import HEAD, IMAGE, Connection, connections
 from tests.builders import network
+from tests.nets.pictures import TELLING
 
 WIDTH = {"mlp": 6, "cnn": 4, "resnet10": 2, "resnet18": 2}
 INPUTS = torch.randn(3, 1, 12, 12, generator=torch.Generator().manual_seed(0))
@@ -68,7 +69,7 @@ def disturb(net: Network, writers: list[Connection], unit: int, factor: float) -
                 net.stored[name][unit] *= factor
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", TELLING)
 def test_every_weight_is_listed_once_and_joins_groups_of_its_size(backbone: str) -> None:
     net = network(backbone, WIDTH[backbone], (1, 12, 12))
     listed = connections(net.model)
@@ -87,7 +88,7 @@ def test_every_weight_is_listed_once_and_joins_groups_of_its_size(backbone: str)
     assert sizes[HEAD] == {6}
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", TELLING)
 def test_a_unit_moves_nobody_but_itself_where_its_readers_ignore_it(backbone: str) -> None:
     """All that goes into a unit is changed: exactly the layers said to read it see that, in this unit alone."""
     for group in groups(alive(backbone)):
@@ -112,7 +113,7 @@ def test_a_unit_moves_nobody_but_itself_where_its_readers_ignore_it(backbone: st
             assert channels.nonzero().squeeze(1).tolist() == expected, (group, layer)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", TELLING)
 def test_a_unit_that_none_of_its_writers_writes_is_silent(backbone: str) -> None:
     for group in groups(alive(backbone)):
         net = alive(backbone)
@@ -124,7 +125,7 @@ def test_a_unit_that_none_of_its_writers_writes_is_silent(backbone: str) -> None
             assert bool((seen[one.layer][:, 1] != 0).any()), (group, one.layer)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", TELLING)
 def test_the_image_reaches_the_answers_only_by_the_layers_that_read_it(backbone: str) -> None:
     net = alive(backbone)
     with torch.no_grad():

@@ -37,6 +37,17 @@ def watched(net: Network, batches: list[Tensor]) -> dict[str, list[Tensor]]:
     return seen
 
 
+def test_layers_that_stay_in_evaluation_mode_keep_their_statistics() -> None:
+    net = network("cnn", 4)
+    net.held = ("backbone.layers.1",)
+    recalibrate(net, looks(8))  # so that all statistics differ from neutral ones
+    net.held = ("backbone.layers.1", "backbone.layers.5")
+    before = {name: value.clone() for name, value in net.model.named_buffers()}
+    recalibrate(net, [3 * batch for batch in looks(8, 8)])
+    moved = {name for name, value in net.model.named_buffers() if not torch.equal(value, before[name])}
+    assert {name.rpartition(".")[0] for name in moved} == {"backbone.layers.9"}
+
+
 @pytest.mark.parametrize("backbone", ["cnn", "resnet10"])
 def test_statistics_are_the_mean_of_those_of_the_batches(backbone: str) -> None:
     net, batches = network(backbone, 4), looks(8, 8, 5)

@@ -25,6 +25,7 @@ _SETTINGS: dict[str, Any] = {
 OF_METHODS: dict[str, tuple[Any, str]] = {
     "objective.buffer": (500, "examples kept for replay"),
     "update.lr": (None, "learning rate (default: by network)"),
+    "update.backbone_lr": (None, "learning rate of all but the head (default: the learning rate)"),
     "sparsity.level": (0.8, "share of the prunable weights that are zero after the last task"),
     "selection.keep": (1.0, "share of each batch that is learnt from"),
     "gradient.rho": (0.0, "ρ: length of the ascent; 0 is the plain gradient"),

@@ -7,6 +7,7 @@ from esacl.nets.network import Network
 from esacl.nets.partition import Partition
 from esacl.nets.traits import NetTraits
 from esacl.nets.user_module import Given, name_of, own_net, require_user_module
+from esacl.nets.weights import begin_with_weights
 
 __all__ = [
     "BACKBONES",
@@ -17,6 +18,7 @@ __all__ = [
     "Network",
     "OwnNet",
     "Partition",
+    "begin_with_weights",
     "build_model",
     "check_backbone",
     "is_own",

@@ -12,6 +12,8 @@ from torch.nn.functional import relu
 
 from esacl.nets.connections import IMAGE, Connection
 from esacl.nets.layers import Pointwise
+from esacl.nets.mobile import LITE0, MOBILENET_V2, MobileNet
+from esacl.nets.pretrained import LITE0_WEIGHTS, MOBILENET_V2_WEIGHTS, Pretrained
 
 Shape = tuple[int, int, int]
 
@@ -142,6 +144,7 @@ class Backbone:
     width: int
     smallest: int  # height and width below which BatchNorm may be left with one value to normalise
     about: str
+    pretrained: Pretrained | None = None  # weights that training starts with by default
 
 
 BACKBONES = {
@@ -149,4 +152,10 @@ BACKBONES = {
     "cnn": Backbone(Cnn, 32, 2, "three convolutions with BatchNorm"),
     "resnet10": Backbone(lambda s, w: ResNet(s, w, (1, 1, 1, 1)), 16, 9, "small ResNet: one block a stage"),
     "resnet18": Backbone(lambda s, w: ResNet(s, w, (2, 2, 2, 2)), 64, 9, "the paper's network: two blocks a stage"),
+    "efficientnet-lite0": Backbone(
+        lambda s, w: MobileNet(LITE0, s, w), 32, 33, "pre-trained on ImageNet, for photos", LITE0_WEIGHTS
+    ),
+    "mobilenet-v2": Backbone(
+        lambda s, w: MobileNet(MOBILENET_V2, s, w), 32, 33, "pre-trained on ImageNet, for photos", MOBILENET_V2_WEIGHTS
+    ),
 }

@@ -38,12 +38,12 @@ class Connection:
 
 def connections(model: nn.Module) -> tuple[Connection, ...]:
     """All connections of a model, those of its backbone in the order of the layers, then the head."""
-    if getattr(model, "own", False):
+    if getattr(model, "own", False) or not hasattr(model.backbone, "connections"):
+        whose = "a module of your own" if getattr(model, "own", False) else "this backbone"
         raise ConfigError(
-            f"this method must know which layer reads which units, and a module of your own "
-            f"({type(model.backbone).__name__}) does not tell. Use a backbone of this library, such as 'cnn', or "
-            f"another method, such as 'esacl-der++'."
+            f"this method must know which layer reads which units, and {whose} ({type(model.backbone).__name__}) does "
+            f"not tell. Use a backbone that does, such as 'cnn', or another method, such as 'esacl-der++'."
         )
-    listed: Sequence[Connection] = model.backbone.connections()  # type: ignore[operator, union-attr]
+    listed: Sequence[Connection] = model.backbone.connections()  # type: ignore[operator]
     head = Connection("head", listed[-1].writes, HEAD, stage=listed[-1].stage)
     return (*(one.inside("backbone") for one in listed), head)

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from esacl.nets.layers import NORMS
 from esacl.nets.network import Network
 from esacl.types import Context, Outputs
 
@@ -29,5 +28,4 @@ def features_move(net: Network) -> bool:
     """Whether training changes the features of an image: by weights outside the head, or by BatchNorm's statistics."""
     head = {*net.partition.head}
     learns = any(value.requires_grad for name, value in net.stored.items() if name not in head)
-    tracked = any(isinstance(module, NORMS) and module.track_running_stats for module in net.model.modules())
-    return learns or (tracked and not net.frozen_statistics)
+    return learns or (net.moves_statistics and not net.frozen_statistics)

@@ -1,5 +1,6 @@
 """How many multiply-adds an example takes, layer by layer, found by calling the model."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -72,3 +73,36 @@ def _watched(name: str, module: nn.Module, counts: dict[str, int]) -> list[Remov
     if isinstance(module, nn.MultiheadAttention):
         return [module.register_forward_hook(attention, with_kwargs=True)]
     return [module.register_forward_hook(weighted)] if isinstance(module, WEIGHTED) else []
+
+
+def backward_passes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, int]:
+    """How often each layer is run on the way back: not at all before everything that learns, once where its own
+    weights are frozen; layers that are not named, twice (gradients of inputs and of weights).
+    """
+    if all(value.requires_grad for value in model.parameters()):
+        return {}
+    passes: dict[str, int] = {}
+
+    def watched(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+        def watch(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+            learns = any(value.requires_grad for value in layer.parameters())
+            own = (*PROJECTIONS, "out_proj") if isinstance(layer, nn.MultiheadAttention) else ()
+            for each in [f"{name}.{part}" for part in own] or [name]:
+                passes[each] = 2 if learns else int(given[0].requires_grad)
+
+        return watch
+
+    was_training = model.training
+    x = torch.zeros(1, *shape, device=next(model.parameters()).device)
+    kinds = (*WEIGHTED, nn.MultiheadAttention)
+    layers = [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
+    handles = [module.register_forward_pre_hook(watched(name)) for name, module in layers]
+    try:
+        with torch.enable_grad():
+            model.eval()(x)
+    finally:
+        model.train(was_training)
+        for handle in handles:
+            handle.remove()
+    body = [count for name, count in passes.items() if name != "head"]
+    return passes | {REST: max(body, default=0)}

@@ -1,7 +1,8 @@
 """The cost meter: multiply-adds of every call of the network, counted where it is called.
 
 A forward pass costs examples × Σ MACs of its layers; with gradients on, three times that (forward, gradient of
-the inputs, gradient of the weights). `sparse` gives credit for zero weights, `executed` does not: it is what
+the inputs, gradient of the weights). A frozen layer has no gradient of its weights, and where nothing before it is
+trained, none of its inputs either. `sparse` gives credit for zero weights, `executed` does not: it is what
 dense hardware really does.
 """
 
@@ -16,34 +17,41 @@ from esacl.types import State
 class Meter:
     """Running totals of multiply-adds, in the account that is open ("train" unless said otherwise)."""
 
-    def __init__(self, layers: Mapping[str, int]) -> None:
-        self.measure(layers)
+    def __init__(self, layers: Mapping[str, int], passes: Mapping[str, int] | None = None) -> None:
+        self.measure(layers, passes or {})
         self.executed_macs: dict[str, int] = {}
         self.sparse_macs: dict[str, float] = {}
         self.largest_step = 0  # most examples whose activations were held for one backward pass
         self._held = 0
         self.name = "train"
 
-    def measure(self, layers: Mapping[str, int]) -> None:
-        """From now on the network has these multiply-adds, by layer."""
+    def measure(self, layers: Mapping[str, int], passes: Mapping[str, int]) -> None:
+        """From now on the network has these multiply-adds, by layer; how often each is run on the way back, if not 2.
+
+        Twice is for the gradients of inputs and of weights, once for those of inputs alone.
+        """
         self.layers = dict(layers)
+        self.passes = {name: passes.get(name, 2) for name in layers}
         self.dense = sum(layers.values())  # MACs of one example
-        self.sparse = float(self.dense)  # the same with credit for zeros
-        self.graded = float(self.dense)  # the same of the weights' gradients
+        self.back = sum(macs * self.passes[name] for name, macs in layers.items())  # of its gradients
+        self.set_density({})
 
     def set_density(self, density: Mapping[str, float], dense_gradients: bool = False) -> None:
         """Share of non-zero weights of each layer from now on; layers not named are dense.
 
         With `dense_gradients` the gradient of a zero weight is needed as well.
         """
-        self.sparse = sum(macs * density.get(name, 1.0) for name, macs in self.layers.items())
-        self.graded = float(self.dense) if dense_gradients else self.sparse
+        credited = {name: macs * density.get(name, 1.0) for name, macs in self.layers.items()}
+        self.sparse = float(sum(credited.values()))  # MACs of one example, with credit for zeros
+        self.passed = float(sum(macs for name, macs in credited.items() if self.passes[name] > 0))  # inputs' gradients
+        learning = self.layers if dense_gradients else credited
+        self.graded = float(sum(macs for name, macs in learning.items() if self.passes[name] > 1))  # weights' gradients
 
     def count(self, examples: int) -> None:
         """Charge one call."""
         if torch.is_grad_enabled():
             self._held += examples
-            self._add(3 * examples * self.dense, examples * (2 * self.sparse + self.graded))
+            self._add(examples * (self.dense + self.back), examples * (self.sparse + self.passed + self.graded))
         else:
             self._add(examples * self.dense, examples * self.sparse)
 
@@ -79,6 +87,7 @@ class Meter:
         """The totals so far."""
         return {
             "sparse": self.sparse,
+            "passed": self.passed,
             "graded": self.graded,
             "executed_macs": dict(self.executed_macs),
             "sparse_macs": dict(self.sparse_macs),
@@ -88,6 +97,7 @@ class Meter:
     def load_state_dict(self, state: State) -> None:
         """Continue from totals of before."""
         self.sparse = state["sparse"]
+        self.passed = state.get("passed", self.sparse)
         self.graded = state.get("graded", self.sparse)
         self.executed_macs = dict(state["executed_macs"])
         self.sparse_macs = dict(state["sparse_macs"])

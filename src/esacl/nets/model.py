@@ -25,6 +25,9 @@ class Model(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.own = False  # whether the backbone is the user's
+        self.held: tuple[str, ...] = ()  # modules that stay in evaluation mode, as nothing moves them
+        self.replaced: str | None = None  # the layer of the user's network that the head replaces
+        self.report: str | None = None  # of the weights that it began with
         self.expansion: RandomExpansion | None = None  # of the features that the head reads
         self.head = nn.Linear(features, classes)
 
@@ -49,6 +52,11 @@ class OwnNet:
 
     replaced: str | None = None  # its last layer in words, if that was a head
 
+    @property
+    def head(self) -> str | None:
+        """The name of that layer."""
+        return None if self.replaced is None else self.replaced.partition(" ")[0]
+
     def model(self, classes: int, seed: int) -> Model:
         """It, with its weights as they were given, and a fresh head."""
         with device("meta"):
@@ -56,7 +64,7 @@ class OwnNet:
         with building(f"the network {self.name}", self.module, model):
             model.to_empty(device="cpu")
             initialise(model, seed)
-            model.backbone, model.own = deepcopy(self.module), True
+            model.backbone, model.own, model.replaced = deepcopy(self.module), True, self.head
         return model
 
     def check_is_of(self, weights: Mapping[str, Tensor], where: str) -> None:
@@ -116,7 +124,9 @@ def resolve_backbone(name: str, width: int | None, shape: Shape, own: OwnNet | N
             "{given} needs images of at least {least}×{least} pixels, but the stream's examples are {size}.",
             "net.backbone",
             chosen,
-            remedy="Use {net.backbone:mlp}, which takes images of any size.",
+            remedy="Enlarge them ({stream.image_size:128})."
+            if entry.pretrained
+            else "Use {net.backbone:mlp}, which takes images of any size.",
             least=entry.smallest,
             size=size,
         )

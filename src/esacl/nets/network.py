@@ -13,7 +13,7 @@ from esacl.errors import RunError
 from esacl.nets.cache import Cache
 from esacl.nets.data_parallel import Shares, share_norms
 from esacl.nets.layers import NORMS, Pointwise
-from esacl.nets.macs import macs_per_example
+from esacl.nets.macs import backward_passes, macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
 from esacl.nets.widths import Places, keep_channels, set_widths, widths_of
@@ -45,11 +45,12 @@ class Network:
         self.shares = shares  # among processes that call it together; None where there is one
         self.shape = shape
         self.partition: Partition = partition(model)
-        self.meter = Meter(macs_per_example(model, shape))
+        self.meter = Meter(macs_per_example(model, shape), backward_passes(model, shape))
         self.cache = Cache()  # of what frozen layers answered
         self.view: View | None = None
         self.route: Route | None = None  # instead of calling the whole module, where parts of it are enough
-        self.stored: Params = dict(model.named_parameters())
+        self.held: tuple[str, ...] = getattr(model, "held", ())  # modules that stay in evaluation mode
+        self.stored: Params = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self.sizes = {name: value.numel() for name, value in self.stored.items()}  # when it was widest
         self.widest: dict[str, int] = {}  # channels of each group then, where it was ever narrower or wider
         self.narrowed: Params | None = None  # views into the stored parameters, where a step moves these only
@@ -161,9 +162,18 @@ class Network:
         """Whether an answer depends on the other rows of a batch, as with BatchNorm in training mode."""
         return any(isinstance(module, NORMS) and module.training for module in self.model.modules())
 
+    @property
+    def moves_statistics(self) -> bool:
+        """Whether training moves running statistics of BatchNorm: those of layers that are not frozen."""
+        still = {module for name in self.held for module in self.model.get_submodule(name).modules()}
+        norms = (module for module in self.model.modules() if isinstance(module, NORMS))
+        return any(norm.track_running_stats and norm not in still for norm in norms)
+
     def train_mode(self) -> None:
-        """Training mode; with `frozen_statistics`, BatchNorm goes on using the ones it has."""
+        """Training mode, but for frozen layers; with `frozen_statistics`, BatchNorm goes on using the ones it has."""
         self.model.train()
+        for name in self.held:
+            self.model.get_submodule(name).eval()
         if self.frozen_statistics:
             for module in self.model.modules():
                 if isinstance(module, NORMS):
@@ -205,7 +215,8 @@ class Network:
         """A frozen copy as it answers now; its calls are charged to the same meter."""
         twin = copy(self)
         twin.model = deepcopy(self.model).eval().requires_grad_(False)
-        twin.stored, twin.extra = dict(twin.model.named_parameters()), {}
+        parameters = dict(twin.model.named_parameters())
+        twin.stored, twin.extra = {name: parameters[name] for name in self.stored}, {}
         twin.narrowed, twin.route = None, None
         twin.model.load_state_dict(self.effective_state())
         twin.view = None
@@ -254,7 +265,7 @@ class Network:
         self._note_widths()
         self.model.to(memory_format=self.layout)
         self.sizes = {name: max(self.sizes[name], value.numel()) for name, value in self.stored.items()}
-        self.meter.measure(macs_per_example(self.model, self.shape))
+        self.meter.measure(macs_per_example(self.model, self.shape), backward_passes(self.model, self.shape))
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before; every tensor must be there and none may be left over.

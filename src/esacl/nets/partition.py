@@ -22,15 +22,16 @@ class Partition:
         if not self.prunable:
             raise ConfigError(
                 "nothing of this network can be pruned: it has no weights of linear layers, convolutions or attention "
-                "outside its head. Give it such a layer, or use a method that does not prune, such as 'der++'."
+                "outside its head that may move. Freeze fewer layers, give it such a layer, or use a method that does "
+                "not prune, such as 'der++'."
             )
         return self.prunable
 
 
 def partition(model: nn.Module) -> Partition:
-    """The roles of a model's parameters; the head is the module called `head`."""
+    """The roles of a model's parameters, but for frozen ones; the head is the module called `head`."""
     weights = weight_names(model)
-    names = [name for name, _ in model.named_parameters()]
+    names = [name for name, value in model.named_parameters() if value.requires_grad]
     head = tuple(name for name in names if name.startswith("head."))
     prunable = tuple(name for name in names if name in weights and name not in head)
     other = tuple(name for name in names if name not in head and name not in prunable)

@@ -98,10 +98,11 @@ class Probe:
         self._check_gradients(twin, out)
 
     def _check_gradients(self, twin: nn.Module, out: Tensor) -> None:
-        names, values = zip(*twin.named_parameters())
+        trained = {name: value for name, value in twin.named_parameters() if value.requires_grad}
+        names = [*trained]
         found: tuple[Tensor | None, ...] = (None,) * len(names)
-        if out.requires_grad:
-            found = torch.autograd.grad(out.square().sum(), values, allow_unused=True)
+        if out.requires_grad and trained:
+            found = torch.autograd.grad(out.square().sum(), [*trained.values()], allow_unused=True)
         idle = [name for name, gradient in zip(names, found) if gradient is None]
         if idle:
             self._refuse(f"has parameters that its output does not depend on, such as {idle[0]!r}", "Remove them")
@@ -117,13 +118,7 @@ class Probe:
             seen[id(value)] = name
             if value.dtype != torch.float32:
                 self._refuse(f"has the parameter {name!r} of {value.dtype}", "Convert it with .float()")
-            if not value.requires_grad:
-                self._refuse(
-                    f"has the parameter {name!r} that is not to be trained (requires_grad = False), but here all "
-                    f"weights are",
-                    "Call .requires_grad_(True), or register it as a buffer",
-                )
-        if not seen:
+        if not seen and next(self.module.buffers(), None) is None:
             self._refuse("has no parameters", "Give a network that can learn")
 
     def _dropouts(self) -> str:

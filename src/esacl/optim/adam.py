@@ -17,6 +17,9 @@ class AdamOptions:
     """Settings of Adam: WSN's authors train with 0.001, lowered on plateaus."""
 
     lr: float | None = option(None, "learning rate (default: by network)", low=0, high=1_000_000)
+    backbone_lr: float | None = option(
+        None, "learning rate of all but the head (default: the learning rate)", low=0, high=1_000_000
+    )
     schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
 
 
@@ -28,7 +31,7 @@ class AdamUpdate(UpdateRule):
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser for a phase of so many steps."""
-        return torch.optim.Adam([*net.trained.values(), *net.extra.values()], lr=self.options.lr, foreach=True)
+        return torch.optim.Adam(self.groups(net), lr=self.options.lr, foreach=True)
 
 
 class BranchAdam(AdamUpdate):

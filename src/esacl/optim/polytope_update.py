@@ -86,19 +86,19 @@ class PolytopeUpdate(UpdateRule):
         )
 
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
-        """Two groups: polytopes and SGD."""
+        """Groups of polytopes and of SGD."""
         options = self.options
         held = net.partition.prunable if options.holds == "weights" else tuple(net.stored)
         inside = [value for name, value in net.trained.items() if name in held]
-        outside = [value for name, value in net.trained.items() if name not in held]
         polytope = {
             "params": inside,
             "lr": options.eta if options.eta is not None else self.first_step(steps),
             "momentum": options.averaging if options.averaging is not None else self.average_over(steps),
         }
-        plain = {"params": [*outside, *net.extra.values()], "polytope": False}
+        outside = self.groups(net, [name for name in net.trained if name not in held])
+        plain = [{**group, "polytope": False} for group in outside if group["params"]]
         return FrankWolfe(
-            [polytope, plain] if plain["params"] else [polytope],
+            [*([polytope] if inside else []), *plain],
             lr=options.lr,
             k=options.k,
             radius=options.radius,

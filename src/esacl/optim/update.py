@@ -1,6 +1,6 @@
 """The update slot: how the weights move, as a torch optimiser and a schedule for its learning rate."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import cos, pi
 from typing import Any, ClassVar, Literal
@@ -19,6 +19,9 @@ class SgdOptions:
     """Settings of SGD. The defaults of learning rate and momentum depend on the network."""
 
     lr: float | None = option(None, "learning rate (default: by network)", low=0, high=1_000_000)
+    backbone_lr: float | None = option(
+        None, "learning rate of all but the head (default: the learning rate)", low=0, high=1_000_000
+    )
     momentum: float | None = option(None, "momentum (default: 0 with BatchNorm, 0.9 without)", low=0, high=0.999)
     weight_decay: float = option(0.0, "weight decay", low=0, high=1_000_000)
     schedule: Literal["constant", "cosine"] = option("cosine", "learning rate within each phase of a task")
@@ -50,12 +53,21 @@ class UpdateRule(Part):
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """An optimiser over the network's parameters and the parts' own, for a phase of so many steps."""
         return torch.optim.SGD(
-            [*net.trained.values(), *net.extra.values()],
+            self.groups(net),
             lr=self.options.lr,
             momentum=self.momentum,
             weight_decay=self.options.weight_decay,
             foreach=True,
         )
+
+    def groups(self, net: Network, names: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """What is trained (or those of the names), the backbone first where it has a rate of its own, then the rest."""
+        slow = getattr(self.options, "backbone_lr", None)
+        trained = {name: value for name, value in net.trained.items() if names is None or name in names}
+        body = [value for name, value in trained.items() if slow is not None and name not in net.partition.head]
+        rest = [value for name, value in trained.items() if slow is None or name in net.partition.head]
+        first = [{"params": body, "lr": slow}] if body else []
+        return [*first, {"params": [*rest, *net.extra.values()]}]
 
     def rate(self, progress: float) -> float:
         """Factor on the learning rate after the share `progress` of a task's steps."""

@@ -26,7 +26,7 @@ from esacl.training.events import EpochDone, Event, StepDone, TaskDone, as_json
 from esacl.training.trainer import Trainer
 from esacl.types import State
 
-ELSEWHERE = {"stream.data_dir", "machine.device", "machine.processes"}
+ELSEWHERE = {"stream.data_dir", "net.weights", "machine.device", "machine.processes"}
 """Settings that may change between a stop and a resume: where the data are, where and by how many it computes."""
 
 
@@ -71,6 +71,7 @@ class Run:
         began: float,
         own: OwnNet | None = None,
         method: Method | None = None,
+        fresh: bool = True,
     ) -> None:
         self.directory = directory
         self.config = config
@@ -88,14 +89,19 @@ class Run:
         self._peak = 0  # memory that they took
         self._method = method
         self._saved = 0
-        self.trainer = self._assembled()
+        self._fresh = fresh  # whether it begins here: else its weights are in a checkpoint
+        self.trainer = self._assembled(fresh)
         self.trainer.seconds["data"] = self._reading
+        if self.trainer.net.model.report is not None:
+            self.notes.append(self.trainer.net.model.report)
 
-    def _assembled(self, alone: bool = False) -> Trainer:
-        """A trainer at the beginning, which divides its steps among the processes unless it is alone."""
+    def _assembled(self, fresh: bool, alone: bool = False) -> Trainer:
+        """A trainer at the beginning, or one that will be given a state; one that is alone has all of every step."""
         processes = 1 if alone else self.config.machine.processes
         shares = Shares(0, processes) if processes > 1 else None
-        return assemble(self.config, self.stream, self.device, own=self._own, shares=shares, method=self._method)
+        return assemble(
+            self.config, self.stream, self.device, own=self._own, shares=shares, method=self._method, fresh=fresh
+        )
 
     def restore(self) -> None:
         """Continue from the newest whole checkpoint; without any, from the beginning."""
@@ -106,6 +112,8 @@ class Run:
         state, problems = self.directory.checkpoints.newest(self._take)
         going_on = "Continuing from the one before it." if state else "There is no other: starting from the beginning."
         self.notes += [*problems, *([going_on] if problems else [])]
+        if state is None and not self._fresh:
+            self.trainer = self._assembled(fresh=True)
         return 0 if state is None else int(state["event_bytes"])
 
     def _take(self, state: State) -> None:
@@ -118,7 +126,7 @@ class Run:
             )
         self._check_settings(saved.settings)
         where = f"the run in {str(self.directory.path)!r}"
-        trainer = self._assembled()  # a new one, as half of a state may be in the last already
+        trainer = self._assembled(fresh=False)  # a new one, as half of a state may be in the last already
         with taking_over(f"checkpoint {saved.number} of {where}"):
             if self._own is not None:
                 self._own.check_is_of(saved.trainer["net"]["model"], where)
@@ -130,7 +138,7 @@ class Run:
 
     def _try(self, state: State) -> None:
         """Take one step from that state, on a copy: what does not fit together fails there, but for parts of a user."""
-        copy = self._assembled(alone=True)
+        copy = self._assembled(fresh=False, alone=True)
         if copy.parts.are_own:
             copy.load_state_dict(deepcopy(state))
             copy.try_step()

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+import torch
+
 from esacl.artifacts import RunDirectory
-from esacl.config import Config, MachineConfig, StreamConfig
+from esacl.config import Config, MachineConfig, NetConfig, StreamConfig
 from esacl.errors import ConfigError, EsaclError, RunError
 from esacl.machine import check_processes, divided, machine, resolve_machine
 from esacl.methods import Given as GivenMethod
@@ -18,6 +20,8 @@ from esacl.methods.names import name_of as name_of_method
 from esacl.methods.settings import check_held_out
 from esacl.metrics.memory import reset_peak_memory
 from esacl.nets import Given, OwnNet, is_own, is_small, name_of, own_net, require_user_module
+from esacl.nets.pretrained import scale_of
+from esacl.nets.weights import find_weights, with_weights
 from esacl.presets import settings_of
 from esacl.processes.team import team
 from esacl.runner.active_run import Run, Saved
@@ -89,7 +93,7 @@ def reopen(
     stream, config, own, chosen = _prepare_again(directory, stream, reading, backbone, processes, method, code)
     with directory.locked(), machine(config.machine) as device:
         reset_peak_memory(device)
-        opened = Run(directory, config, stream, device, began, own, chosen)
+        opened = Run(directory, config, stream, device, began, own, chosen, not directory.checkpoints.numbers())
         opened.restore()
         if processes is not None:
             directory.record(config)
@@ -106,7 +110,7 @@ def open_finished(
     directory = RunDirectory(out)
     stream, config, own, chosen = _prepare_again(directory, stream, None, backbone, 1, None, code)
     with machine(config.machine) as device:
-        opened = Run(directory, config, stream, device, began, own, chosen)
+        opened = Run(directory, config, stream, device, began, own, chosen, fresh=False)
         opened.load()
         if not opened.trainer.finished:
             raise RunError(
@@ -178,6 +182,14 @@ def _prepare_again(
     return *_prepare(recorded, chosen, stream, reading, given), chosen
 
 
+def _normalised(stream: Stream, net: NetConfig) -> Stream:
+    """The stream with the scale of images that the network expects; floats are scaled already."""
+    scale = None if net.normalise is None else scale_of(net.normalise, stream.shape[0])
+    if scale is None or stream.stages[0].train.x.dtype != torch.uint8:
+        return stream
+    return replace(stream, inputs=replace(stream.inputs, mean=scale[0], std=scale[1]))
+
+
 def _saved_machine(directory: RunDirectory, recorded: MachineConfig) -> MachineConfig:
     """Threads and processes of the newest checkpoint, where those that were recorded later have saved nothing."""
     state, _ = directory.checkpoints.newest(Saved.of)
@@ -199,6 +211,8 @@ def _prepare(
             f"{memory[0]} is in the memory of this process, but {config.machine.processes} processes were asked for. "
             f"Leave processes out, or name the code instead: package.module:OBJECT."
         )
+    if config.net.weights_digest is None:
+        find_weights(config.net)
     if stream is None:
         if config.stream.name.partition(":")[0] == "arrays":
             raise ConfigError("this run learns from arrays: continue it in Python, with esacl.resume(out, stream=...).")
@@ -217,6 +231,9 @@ def _prepare(
     tasks, classes = len(stream.tasks), len(stream.tasks[0].classes)
     config = replace(config, stream=replace(config.stream, tasks=tasks, classes_per_task=classes))
     own = None if given is None else own_net(given, stream.shape, config.seed)
+    if config.net.weights_digest is None:
+        config = replace(config, net=with_weights(config.net, None if own is None else own.module))
+    stream = _normalised(stream, config.net)
     resolved = resolve(config, stream, own, chosen)
     machine_config = resolve_machine(config.machine, small=is_small(resolved.net.backbone))
     return stream, replace(resolved, machine=machine_config), own
