@@ -28,6 +28,7 @@ LAYERS = [
         "sealed",
         "types",
         "files",
+        "net_settings",
         "version",
         "paper",
     },

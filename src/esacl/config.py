@@ -13,6 +13,7 @@ import tomli_w
 
 from esacl.code import is_own, names_code
 from esacl.errors import ConfigError, naming, unknown_name
+from esacl.net_settings import NetConfig as NetConfig
 from esacl.options import option, parse
 from esacl.presets import with_preset
 from esacl.short_names import SHORT_NAMES as SHORT_NAMES
@@ -71,32 +72,6 @@ class StreamConfig:
     def is_code(self) -> bool:
         """Whether its name is that of code, not of a folder or of arrays."""
         return names_code(self.name) and self.name.partition(":")[0] not in SCHEMES
-
-
-@dataclass(frozen=True, slots=True)
-class NetConfig:
-    """Which network."""
-
-    backbone: str = option(
-        "auto",
-        "auto, mlp, cnn, resnet10, resnet18, efficientnet-lite0, mobilenet-v2, timm:NAME, or code of your own: "
-        "package.module:function",
-    )
-    width: int | None = option(None, "channels of the first stage (default: the backbone's own)", low=1, high=4096)
-    weights: str | None = option(
-        None,
-        "file of weights to start with (.safetensors, .pth), or none (default: those of the backbone's package, where "
-        "it has one)",
-    )
-    freeze: str | None = option(
-        None,
-        "layers that stay as they are: none, all, names such as first,blocks.0, or until:LAYER (default: none, or all "
-        "where the method trains nothing)",
-    )
-    normalise: str | None = option(
-        None, "scale of images: data, imagenet, or MEANS/SPREADS (default: that of the weights where known, else data)"
-    )
-    weights_digest: str | None = option(None, "SHA-256 of the weights, as a run recorded it: others are refused")
 
 
 @dataclass(frozen=True, slots=True)

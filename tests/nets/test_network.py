@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from esacl.nets import network as module
-from esacl.nets.network import fits_channels_last
+from esacl.nets.layers import fits_channels_last
 from esacl.rng import generator
 from esacl.types import Params
 from tests.builders import CPU, network, same, weights

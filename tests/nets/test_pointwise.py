@@ -13,9 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from esacl.config import NetConfig
 from esacl.nets import Network, build_model
 from esacl.nets import network as module
-from esacl.nets.layers import Pointwise
+from esacl.nets.layers import Pointwise, fits_channels_last
 from esacl.nets.macs import macs_per_example
-from esacl.nets.network import fits_channels_last
 from esacl.optim.gpm import input_rows
 from tests.builders import CPU, stream, trainer
 from tests.reference.gpm import columns

@@ -38,3 +38,23 @@ def weight_names(model: nn.Module) -> set[str]:
         own = PROJECTIONS if isinstance(module, nn.MultiheadAttention) else own
         found |= {f"{name}.{each}" if name else each for each in own}
     return found
+
+
+def fits_channels_last(model: nn.Module) -> bool:
+    """Whether the model has convolutions, all of which are safe in the channels-last layout.
+
+    Not so in a network of the user's own, whose forward may call `view`.
+
+    Training strided 1×1 convolutions of fewer than 16 input channels corrupts memory there on AVX-512 processors
+    (below 8 on AVX2; https://github.com/uxlfoundation/oneDNN/issues/6035). A `Pointwise` is not such a one.
+    """
+    if getattr(model, "own", False):
+        return False
+    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
+    return bool(convolutions) and not any(_corrupts(convolution) for convolution in convolutions)
+
+
+def _corrupts(layer: nn.Conv2d) -> bool:
+    """Whether training the convolution in the channels-last layout may write where it should not."""
+    strided = layer.kernel_size == (1, 1) and max(layer.stride) > 1
+    return strided and layer.in_channels < 16 and not isinstance(layer, Pointwise)

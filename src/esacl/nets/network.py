@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from esacl.errors import RunError
 from esacl.nets.cache import Cache
 from esacl.nets.data_parallel import Shares, share_norms
-from esacl.nets.layers import NORMS, Pointwise
+from esacl.nets.layers import NORMS, fits_channels_last
 from esacl.nets.macs import backward_passes, macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
@@ -282,23 +282,3 @@ class Network:
         self.frozen_statistics = state["frozen_statistics"]
         if "cache" in state:  # which checkpoints of before do not have
             self.cache.load_state_dict(state["cache"])
-
-
-def fits_channels_last(model: nn.Module) -> bool:
-    """Whether the model has convolutions, all of which are safe in the channels-last layout.
-
-    Not so in a network of the user's own, whose forward may call `view`.
-
-    Training strided 1×1 convolutions of fewer than 16 input channels corrupts memory there on AVX-512 processors
-    (below 8 on AVX2; https://github.com/uxlfoundation/oneDNN/issues/6035). A `Pointwise` is not such a one.
-    """
-    if getattr(model, "own", False):
-        return False
-    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
-    return bool(convolutions) and not any(_corrupts(convolution) for convolution in convolutions)
-
-
-def _corrupts(layer: nn.Conv2d) -> bool:
-    """Whether training the convolution in the channels-last layout may write where it should not."""
-    strided = layer.kernel_size == (1, 1) and max(layer.stride) > 1
-    return strided and layer.in_channels < 16 and not isinstance(layer, Pointwise)
