@@ -82,6 +82,7 @@ HARMLESS: dict[str, Callable[[], object]] = {
     "refuses": refuse,
     "answers": lambda: print("1"),
     "writes inside": lambda: print(Path("new").write_text("x")),
+    "writes where it was told": lambda: Path("../told/new").write_text("x"),
     "uses a temporary folder": lambda: print(len([tempfile.mkdtemp()])),
 }
 
@@ -97,7 +98,7 @@ def attempt_all() -> dict[str, tuple[str, ...]]:
         for name, action in {**{name: action for name, (action, _) in HARM.items()}, **HARMLESS}.items():
 
             def prepare(rng: Random, place: Place, action: Callable[[], object] = action) -> Case:
-                return Case(action, (), json=True, same_as="1\n")
+                return Case(action, (), json=True, same_as="1\n", named=("../told", "\ud800"))
 
             found[name] = lab.attempt(Kind(name, prepare), 0).problems
     return found

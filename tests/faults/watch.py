@@ -36,6 +36,14 @@ class Stopped(BaseException):
     """The action has come as far as it should in a test: it would train on, start processes or connect."""
 
 
+def _place(name: str) -> str | None:
+    """The path that a word names; None where no path can be that word."""
+    try:
+        return os.path.realpath(os.path.expanduser(name))
+    except (OSError, ValueError):
+        return None
+
+
 class Watch:
     """What happens from `start` on; `report` is told of every offence before it is prevented."""
 
@@ -48,7 +56,7 @@ class Watch:
 
     def start(self, named: Sequence[str] = ()) -> None:
         """Watch this process to its end: hooks cannot be taken away. Who writes in a named place stops."""
-        self._named = {os.path.realpath(os.path.expanduser(name)) for name in named}
+        self._named = set(map(_place, named)) - {None}
         usual = os.open
 
         def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:

@@ -54,6 +54,7 @@ def _setup(method: str, name: str = "", classifier: bool = True, options: Any = 
 
 
 MEMORY = {"buffer": 20}
+GROWING = 40  # channels for five branches and a trunk
 SETUPS = {
     setup.name: setup
     for setup in (
@@ -77,6 +78,12 @@ SETUPS = {
         _setup("packnet", classifier=False),
         _setup("wsn", classifier=False),
         _setup("nispa", classifier=False),
+        _setup("grow", width=GROWING),
+        _setup("grow-er", width=GROWING, **MEMORY),
+        _setup("esacl-icarl", **MEMORY),
+        _setup("er", "er, bias", classifier=False, readout="bias", **MEMORY),
+        _setup("er", "er, lda", classifier=False, readout="lda", **MEMORY),
+        _setup("er", "er, average", classifier=False, average="ema", **MEMORY),
         _setup("er", "er, rotated", stream="rotated-digits", tasks=3, **MEMORY),
         _setup("der++", "der++, blurry", options={"stream.blur": 0.3}, classifier=False, **MEMORY),
     )

@@ -26,7 +26,9 @@ def made_official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = write_tar(tmp_path / CIFAR10.archive, CIFAR10.folder, cifar10_files())
     whole = path.read_bytes()
     monkeypatch.setitem(
-        official_module.OFFICIAL, "cifar10", replace(CIFAR10, size=len(whole), md5=md5(whole).hexdigest())
+        official_module.OFFICIAL,
+        "cifar10",
+        replace(CIFAR10, size=len(whole), md5=md5(whole).hexdigest(), sha256=sha256(whole).hexdigest()),
     )
     return path
 
@@ -74,17 +76,31 @@ def test_an_archive_of_official_size_with_another_checksum_is_an_error(made_offi
     whole = bytearray(made_official.read_bytes())
     whole[4] ^= 1  # gzip's time of writing: everything still unpacks
     made_official.write_bytes(whole)
-    with pytest.raises(DataError, match=r"is damaged: its md5 is .*Delete that file and run `esacl data get cifar10"):
+    with pytest.raises(DataError, match=r"is damaged: it has md5 .*Delete that file and run `esacl data get cifar10"):
         open_stream(StreamConfig("split-cifar10", data_dir=str(made_official.parent)), 0)
     assert reports(made_official.parent)["cifar10"].state == "damaged"
+
+
+def test_an_archive_with_the_right_md5_and_another_sha256_is_an_error(
+    made_official: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged = replace(official_module.OFFICIAL["cifar10"], sha256="0" * 64)
+    monkeypatch.setitem(official_module.OFFICIAL, "cifar10", forged)
+    with pytest.raises(DataError, match=r"is damaged: it has sha256 .* instead of 0000"):
+        open_stream(StreamConfig("split-cifar10", data_dir=str(made_official.parent)), 0)
+
+
+def test_every_official_archive_has_both_checksums() -> None:
+    for data in official_module.OFFICIAL.values():
+        assert [len(bytes.fromhex(text)) for text in (data.md5, data.sha256)] == [16, 32]
 
 
 def test_a_verified_archive_is_hashed_once_until_it_changes(
     made_official: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[Path] = []
-    digest = verify.digest
-    monkeypatch.setattr(verify, "digest", lambda path: hashed.append(path) or digest(path))
+    digests = verify._digests
+    monkeypatch.setattr(verify, "_digests", lambda path, *names: hashed.append(path) or digests(path, *names))
     config = StreamConfig("split-cifar10", data_dir=str(made_official.parent))
     for _ in range(3):
         open_stream(config, 0)

@@ -1,7 +1,7 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from hashlib import md5
+from hashlib import md5, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from esacl.streams.download import Download
 from esacl.streams.official import Official, official
 
 CONTENT = np.random.default_rng(0).bytes(700_000)
-DATA = replace(official("cifar10"), size=len(CONTENT), md5=md5(CONTENT).hexdigest())
+DATA = replace(official("cifar10"), size=len(CONTENT), md5=md5(CONTENT).hexdigest(), sha256=sha256(CONTENT).hexdigest())
 
 
 @dataclass
@@ -165,6 +165,12 @@ def test_a_wrong_checksum_deletes_the_download_and_says_so(site: Site, tmp_path:
         fetch(site, tmp_path)
     one_line(error)
     assert not (tmp_path / f"{DATA.archive}.part").exists()
+    assert not (tmp_path / DATA.archive).exists()
+
+
+def test_a_right_md5_alone_is_not_enough(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"checksum \(sha256 .* was deleted"):
+        fetch(site, tmp_path, replace(DATA, sha256="0" * 64))
     assert not (tmp_path / DATA.archive).exists()
 
 

@@ -11,7 +11,7 @@ from esacl.errors import DataError
 from esacl.streams.images import Progress
 from esacl.streams.locate import data_folder, find, get_command, missing, read_official
 from esacl.streams.official import OFFICIAL, Official
-from esacl.streams.verify import digest, has_md5
+from esacl.streams.verify import digest, is_official
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,13 @@ def _report(data: Official, folder: Path, progress: Progress | None) -> Report:
     unpacked = path.is_dir()
     found = Report(data.name, "other", str(path), "unpacked" if unpacked else "archive", "", data.url, command)
     try:
-        if not unpacked and path.stat().st_size == data.size and has_md5(path, data.md5):
+        if not unpacked and path.stat().st_size == data.size and is_official(path, data):
             return replace(
                 found,
                 state="official",
-                detail="the official archive, checksum verified",
+                detail="the official archive, checksums verified",
                 md5=data.md5,
+                sha256=data.sha256,
                 classes=data.classes,
                 train_per_class=(data.train_per_class, data.train_per_class),
                 test_per_class=(data.test_per_class, data.test_per_class),

@@ -18,7 +18,7 @@ from esacl.errors import ConfigError, DataError
 from esacl.streams.images import Progress
 from esacl.streams.locate import data_folder
 from esacl.streams.official import Official, official
-from esacl.streams.verify import digest, has_md5, remember
+from esacl.streams.verify import is_official, remember, wrong_digest
 
 _SILENCE = 30.0  # seconds without a byte after which a connection is given up
 _CHUNK = 1 << 18
@@ -96,7 +96,7 @@ class Download:
         if not self.target.exists():
             return False
         size = self.target.stat().st_size
-        if size != self.data.size or not has_md5(self.target, self.data.md5):
+        if size != self.data.size or not is_official(self.target, self.data):
             wrong = f"{size} bytes instead of {self.data.size}" if size != self.data.size else "another checksum"
             raise DataError(
                 f"{str(self.target)!r} exists but is not the official archive ({wrong}). "
@@ -180,12 +180,12 @@ class Download:
             raise _Dropped(_reason(error)) from None
 
     def _verify(self) -> None:
-        found = digest(self.part)
-        if found != self.data.md5:
+        wrong = wrong_digest(self.part, self.data)
+        if wrong is not None:
             self.part.unlink()
             raise DataError(
-                f"the download of {self.url} does not have the official checksum (md5 {found} instead of "
-                f"{self.data.md5}) and was deleted. Repeat the command to download it anew."
+                f"the download of {self.url} does not have the official checksum ({wrong}) and was deleted. Repeat the "
+                f"command to download it anew."
             )
 
     def _name(self) -> None:
@@ -196,7 +196,7 @@ class Download:
                 os.fsync(folder)
             finally:
                 os.close(folder)
-        remember(self.target, self.data.md5)
+        remember(self.target, self.data)
 
     def _size(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0

@@ -13,7 +13,7 @@ from esacl.streams.base import Source
 from esacl.streams.choose import Limit
 from esacl.streams.images import Progress
 from esacl.streams.official import Official
-from esacl.streams.verify import digest, has_md5
+from esacl.streams.verify import is_official, wrong_digest
 
 _READERS: dict[str, Callable[[Archive, Limit, Progress | None], Source]] = {
     "cifar10": lambda archive, *_: cifar.read(archive, cifar.CIFAR10),
@@ -46,10 +46,8 @@ def read_official(data: Official, folder: Path, limit: Limit | None = None, prog
     path = find(data, folder)
     if path is None:
         raise missing(data, folder)
-    if path.is_file() and path.stat().st_size == data.size and not has_md5(path, data.md5):
-        raise _with_remedy(
-            DataError(f"{str(path)!r} is damaged: its md5 is {digest(path)}, the official one {data.md5}."), data, path
-        )
+    if path.is_file() and path.stat().st_size == data.size and not is_official(path, data):
+        raise _with_remedy(DataError(f"{str(path)!r} is damaged: it has {wrong_digest(path, data)}."), data, path)
     try:
         with open_archive(path, data.folder) as archive:
             return _READERS[data.name](archive, limit or Limit(), progress)

@@ -15,7 +15,8 @@ class Official:
     folder: str  # the folder it unpacks to
     url: str
     size: int  # bytes
-    md5: str  # as published, and no stronger digest is: with the size it detects damage, hardly forgery
+    md5: str  # as published
+    sha256: str  # as others pin it, who downloaded the same archive
     classes: int
     train_per_class: int
     test_per_class: int
@@ -41,6 +42,7 @@ _ALL = (
         url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
         size=170_498_071,
         md5="c58f30108f718f92721af3b95e74349a",
+        sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
         classes=10,
         train_per_class=5000,
         test_per_class=1000,
@@ -53,6 +55,7 @@ _ALL = (
         url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
         size=169_001_437,
         md5="eb9058c3a382ffc7106e4002c42a8d85",
+        sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
         classes=100,
         train_per_class=500,
         test_per_class=100,
@@ -65,6 +68,7 @@ _ALL = (
         url="https://cs231n.stanford.edu/tiny-imagenet-200.zip",
         size=248_100_043,
         md5="90528d7ca1a48142e341f4ef8d21d0de",
+        sha256="6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
         classes=200,
         train_per_class=500,
         test_per_class=50,
