@@ -11,6 +11,7 @@ ROOT = Path(esacl.__file__).parent
 LAYERS = [
     {
         "allocator",
+        "budget",
         "code",
         "columns",
         "documents",

@@ -11,6 +11,7 @@ from typing import Any, Literal, Never
 
 import tomli_w
 
+from esacl.budget import decides_epochs, with_budget
 from esacl.code import is_own, names_code
 from esacl.errors import ConfigError, naming, unknown_name
 from esacl.net_settings import NetConfig as NetConfig
@@ -79,6 +80,9 @@ class TrainConfig:
     """How long and on what the network trains, and which split it is judged on."""
 
     epochs: int = option(10, "epochs for each task", low=1, high=100_000)
+    budget: str | None = option(
+        None, "spend so much in training instead of a number of epochs: 2e12flops (executed), or 300s (CPU time)"
+    )
     batch_size: int = option(32, "examples of the current task in a step", low=1, high=100_000)
     columns: Literal["all", "task", "seen"] | None = option(
         None, "columns that compete in the loss of an example: all, of its task, or seen (default: the method's own)"
@@ -161,6 +165,7 @@ class Config:
         image_size: int | None = None,
         resize: Literal["crop", "pad", "squash"] | None = None,
         epochs: int | None = None,
+        budget: str | None = None,
         batch_size: int | None = None,
         augment_copies: int | None = None,
         columns: Literal["all", "task", "seen"] | None = None,
@@ -223,7 +228,7 @@ class Config:
             values = with_preset(
                 top.preset, parse(StreamConfig, values.get("stream", {}), "stream").name, top.method, values
             )
-        values = {**values, "train": with_fit_loss(values.get("train", {}))}
+        values = {**values, "train": with_budget(with_fit_loss(values.get("train", {})), given.get("train", {}))}
         sections = {name: parse(kind, values.get(name, {}), name) for name, kind in _SECTIONS.items()}
         options = {slot: dict(values[slot]) for slot in SLOTS if values.get(slot)}
         origin = given.path if isinstance(given, Tables) else "a mapping of settings"
@@ -238,6 +243,8 @@ class Config:
             tables[name] = {k: v for k, v in asdict(getattr(self, name)).items() if v is not None}
         if not tables["parts"]:
             del tables["parts"]
+        if decides_epochs(self.train.budget):
+            del tables["train"]["epochs"]
         for slot, values in self.options.items():
             tables[slot] = {k: v for k, v in values.items() if v is not None}
         return tables

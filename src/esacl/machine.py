@@ -13,6 +13,7 @@ import torch
 from torch import distributed
 
 from esacl.allocator import keep_freed_memory
+from esacl.budget import parse_budget
 from esacl.config import Config, MachineConfig
 from esacl.errors import ConfigError, unknown_name
 from esacl.options import parse
@@ -75,6 +76,11 @@ def check_processes(config: Config) -> None:
             "{given} is more than {train.batch_size:{batch}}, and each process needs an example of every batch.",
             remedy="Use {batch} processes or fewer, or a larger {train.batch_size}.",
             batch=config.train.batch_size,
+        )
+    if config.train.budget is not None and parse_budget(config.train.budget).unit == "s":
+        raise refused(
+            "{given} would each stop at another step under {train.budget}: their clocks differ.",
+            remedy="Use {machine.processes:1}, or a budget in flops.",
         )
     if not distributed.is_available():
         raise refused(

@@ -20,6 +20,15 @@ class NewerSchema(ValueError):
     """Results of a version of this library that is yet to come."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """A budget and what became of it."""
+
+    asked: str  # as it was given: 2e12flops, 300s
+    spent: Amount  # in FLOPs or CPU seconds
+    epochs: list[Amount] = field(default_factory=list)  # trained for each task
+
+
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Results:
     """What a finished run has to show; accuracies are fractions. `None`: not defined for this method.
@@ -54,6 +63,7 @@ class Results:
     measured_capacity: Amount | None = None  # values at their density and coded masks, relative to all weights
     columns: str | None = None  # training columns: all, task or seen; None in results of before there was a choice
     remembered_bytes: Count | None = None  # held besides the network when training ended: memories, teachers, masks
+    budget: Spending | None = None
     weights_sha256: str | None = None  # the digest in model.safetensors, which says whose results these are
 
     def __post_init__(self) -> None:

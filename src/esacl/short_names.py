@@ -21,6 +21,7 @@ SHORT_NAMES = {
     "image_size": "stream.image_size",
     "resize": "stream.resize",
     "epochs": "train.epochs",
+    "budget": "train.budget",
     "batch_size": "train.batch_size",
     "augment_copies": "train.augment_copies",
     "columns": "train.columns",

@@ -116,7 +116,7 @@ class Context:
     classes: int
     tasks: int
     batch_size: int
-    epochs: int
+    epochs: int  # of the present task, where a budget decides
     seed: int
     fit_loss: str  # ce, or ace: the classes of the batch compete
     device: torch.device
@@ -125,6 +125,7 @@ class Context:
     memory: bool = True  # whether examples of earlier classes are at hand when a task ends
     columns: Columns = "all"  # that compete in the loss of an example: all, task, seen
     copies: int = 0  # augmented copies of a remembered example; 0: a new one each time
+    epoch_part: float = 1.0  # of a task's batches that an epoch trains on, where a budget pays for no more
 
     def returning(self, task: int) -> set[int]:
         """Columns of a task that an earlier one has as well.

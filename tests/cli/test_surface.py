@@ -11,6 +11,7 @@ SURFACE = {
         "--backbone",
         "--backbone-lr",
         "--batch-size",
+        "--budget",
         "--buffer",
         "--cache",
         "--class-order",

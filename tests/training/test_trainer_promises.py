@@ -127,7 +127,7 @@ def test_every_epoch_trains_in_training_mode_whatever_mode_a_part_left_behind() 
 
 def test_seconds_are_counted_apart() -> None:
     training = finish(trainer("finetune"))
-    assert set(training.seconds) == {"train", "evaluate", "data"}
+    assert set(training.seconds) == {"train", "evaluate", "data", "cpu"}
     assert all(value > 0 for value in training.seconds.values())
 
 

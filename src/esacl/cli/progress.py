@@ -45,16 +45,16 @@ def training_progress(console: Console, run: Run) -> Iterator[Callable[[Event], 
 
 
 class _TrainingBar:
-    """Turns events into a bar that counts examples."""
+    """Turns events into a bar."""
 
     def __init__(self, console: Console, bars: Progress, run: Run) -> None:
         self._console = console
         self._bars = bars
         self._stages = len(run.stream.stages)
         self._same_classes = run.stream.same_classes
-        self._bar = bars.add_task(
-            "starting", total=run.trainer.planned_samples(), completed=run.trainer.samples, speed="", loss=""
-        )
+        self._run = run
+        self._bar = bars.add_task("starting", total=1.0, speed="", loss="")
+        bars.update(self._bar, completed=run.trainer.share_done())
         self._pending, self._since = 0, monotonic()
 
     def __call__(self, event: Event) -> None:
@@ -66,7 +66,7 @@ class _TrainingBar:
             if passed >= REFRESH:
                 self._show(event, passed)
         elif isinstance(event, TaskDone):
-            self._bars.advance(self._bar, self._pending)
+            self._bars.update(self._bar, completed=self._run.trainer.share_done())
             self._pending, self._since = 0, monotonic()
             self._console.print(_sentence(event, self._stages, self._same_classes))
 
@@ -74,7 +74,7 @@ class _TrainingBar:
         phase = "" if event.phase == "fit" else f"{event.phase}, "
         self._bars.update(
             self._bar,
-            advance=self._pending,
+            completed=self._run.trainer.share_done(),
             description=f"task {event.task + 1}/{self._stages} · {phase}epoch {event.epoch + 1}/{event.epochs}",
             speed=f"{self._pending / passed:,.0f} samples/s",
             loss=f"loss {event.loss.item():.3f}",

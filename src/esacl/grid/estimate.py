@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from esacl.assembly import assemble
+from esacl.budget import decides_epochs, parse_budget
 from esacl.config import Config
 from esacl.grid.twins import stream_facts
 from esacl.machine import machine
@@ -37,7 +38,10 @@ class Calls:
 
 
 def executed_flops(config: Config) -> float:
-    """Executed training FLOPs of a run; early ends of a task are not foreseen."""
+    """Executed training FLOPs of a run: its budget, if it has one; early ends of a task are not foreseen."""
+    if config.train.budget is not None and decides_epochs(config.train.budget):
+        budget = parse_budget(config.train.budget)
+        return budget.amount * (1 if budget.unit == "flops" else step_speed(config))
     shape, classes, tasks = stream_facts(config)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, shape)
     macs = sum(macs_per_example(build_model(backbone, width, shape, classes, 0), shape).values())
@@ -51,6 +55,7 @@ def executed_flops(config: Config) -> float:
 def step_speed(config: Config) -> float:
     """FLOPs a second of a run's training steps on this machine: the fastest of several, after one to warm up."""
     shape, classes, tasks = stream_facts(config)
+    config = replace(config, train=replace(config.train, budget=None))
     stream = _miniature(shape, classes // tasks, config.train.batch_size, batches=4)
     stream = stream.joint() if _joint(config) else stream
     with machine(replace(config.machine, device="cpu")) as device:
@@ -85,10 +90,11 @@ def _calls(config: Config, shape: tuple[int, int, int], classes: int) -> tuple[C
     stream = _miniature(shape, classes, config.train.batch_size, batches=3)
     stream = stream.joint() if _joint(config) else stream
     backbone = resolve_backbone(config.net.backbone, None, shape)[0]
-    narrow = replace(config, net=replace(config.net, backbone=backbone, width=NARROW))
+    train = replace(config.train, budget=None)
+    narrow = replace(config, net=replace(config.net, backbone=backbone, width=NARROW), train=train)
     device = torch.device("cpu")
     real = assemble(resolve(narrow, stream), stream, device).parts
-    brief = replace(narrow, train=replace(config.train, epochs=1, scenario="both"))
+    brief = replace(narrow, train=replace(train, epochs=1, scenario="both"))
     trainer = assemble(resolve(brief, stream), stream, device)
     found: list[Calls] = []
     steps: list[tuple[int, int]] = []  # images and multiply-adds

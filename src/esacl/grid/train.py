@@ -83,8 +83,7 @@ def _own(config: Config) -> str | None:
 
 def _step(run: Run, words: str, saved: EpochDone | TaskDone | None = None, stopped: str = "") -> Step:
     notes, run.notes = run.notes, []
-    share = min(1.0, run.trainer.samples / max(1, run.trainer.planned_samples()))
-    return Step(share, words, notes, saved, stopped)
+    return Step(run.trainer.share_done(), words, notes, saved, stopped)
 
 
 def _words(event: EpochDone | TaskDone, run: Run) -> str:

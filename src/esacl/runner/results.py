@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import fmean
 
 import torch
 
@@ -12,6 +13,7 @@ from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetti
 from esacl.metrics.capacity import capacity, measured_capacity
 from esacl.metrics.cost import credit, flops
 from esacl.metrics.memory import footprint, tensor_bytes
+from esacl.results import Spending
 from esacl.training.trainer import Trainer
 from esacl.version import __version__
 
@@ -31,12 +33,14 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
     sizes = {name: net.sizes[name] for name in shares}
     density = net.in_use(shares)
     meter, widest = net.meter, net.at_widest()
+    trained = trainer.pace.epochs
+    epochs = fmean(trained) if trained else config.train.epochs
     return Results(
         method=config.composition,
         stream=config.stream.name,
         seed=config.seed,
         sparsity=sparsity.target,
-        epochs=config.train.epochs,
+        epochs=round(epochs),
         tasks=len(stream.tasks),
         logit_mask="batch" if config.train.fit_loss == "ace" else "none",
         columns=config.train.columns,
@@ -53,7 +57,7 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
             trainer.paper_macs,
             meter.sparse_macs["train"],
             meter.executed_macs["train"],
-            _credited(trainer, widest.meter.dense, config.train.epochs, density),
+            _credited(trainer, widest.meter.dense, epochs, density),
         ),
         seconds={"total": seconds, **trainer.seconds},
         peak_memory_bytes=peak_memory,
@@ -62,15 +66,24 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         remembered_bytes=tensor_bytes(trainer.parts.state_dict()),
         task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
         pruning_drop=_pruning_drop(trainer, matrix),
+        budget=_spending(trainer, config),
         versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
     )
 
 
-def _credited(trainer: Trainer, dense: int, epochs: int, density: float) -> float:
+def _spending(trainer: Trainer, config: Config) -> Spending | None:
+    """What became of the budget."""
+    asked = config.train.budget
+    if asked is None:
+        return None
+    return Spending(asked, trainer.pace.spent(), list(trainer.pace.epochs))
+
+
+def _credited(trainer: Trainer, dense: int, epochs: float, density: float) -> float:
     """Multiply-adds by the paper's own accounting: those of the dense base, by what is left after pruning."""
-    dense = 3 * dense * epochs * sum(len(stage.train) for stage in trainer.stream.stages)
+    whole = 3 * dense * epochs * sum(len(stage.train) for stage in trainer.stream.stages)
     parts = trainer.parts
-    return dense * credit(density, parts.selection.kept_share, parts.gradient.passes)
+    return whole * credit(density, parts.selection.kept_share, parts.gradient.passes)
 
 
 def _forward_transfer(trainer: Trainer, rows: Rows, untrained: Sequence[float] | None) -> float | None:

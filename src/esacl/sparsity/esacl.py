@@ -194,7 +194,8 @@ class Esacl(SparsityStrategy):
         self._shrinks, self._learns = {}, not self.freezes
         if self.freezes or epoch < first:
             return
-        factor = exp(-self.options.pull / (self.steps * (self.context.epochs - first)))
+        steps = self.steps * self.context.epoch_part * (self.context.epochs - first)
+        factor = exp(-self.options.pull / steps)
         if self.channels is not None:
             self._shrinks = self.channels.shrinking(self._stay(self.channels, self.task), factor)
             return

@@ -19,6 +19,7 @@ from esacl.part import Part
 from esacl.readouts.base import Readout
 from esacl.selection.base import DataSelector
 from esacl.sparsity.base import SparsityStrategy
+from esacl.streams.base import Task
 from esacl.types import Params, State
 
 
@@ -72,6 +73,13 @@ class Parts:
     def task_state(self) -> Params:
         """What the saved weights need beside them to answer for every task."""
         return {**self.sparsity.task_state(), **self.constraint.task_state()}
+
+    def begin_task(self, net: Network, task: Task) -> None:
+        """A task starts: expand, then meet its examples."""
+        self.sparsity.begin_task(net, task)
+        self.objective.begin_task(net, task)
+        self.gradient.begin_task()
+        self.selection.begin_task(len(self.objective.training_set(task)))
 
     def all(self) -> list[Part]:
         """Every part, in the order of the slots."""

@@ -1,20 +1,23 @@
 """The loop: tasks, phases, epochs, steps. It yields events, writes nothing, and can be stopped anywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
-from time import perf_counter
+from time import perf_counter, process_time
 
 import torch
 
 from esacl.config import TrainConfig
 from esacl.documents import Count, as_record
 from esacl.errors import Diverged
+from esacl.nets.cache import Cache
 from esacl.nets.network import Network
 from esacl.sparsity.base import Phase
 from esacl.streams.base import Examples, Stream, Task
-from esacl.streams.loading import Loader
+from esacl.streams.loading import Loader, cuts
+from esacl.training.budget import Pace, Trial, pace_of
 from esacl.training.evaluate import Accuracies, evaluate
 from esacl.training.events import EpochDone, Event, Pruned, StepDone, TaskDone, TaskStarted
 from esacl.training.parts import Parts
@@ -47,7 +50,8 @@ class Trainer:
         self.unpruned: list[Accuracies] = []  # after each stage, before it was pruned, if asked for
         self.paper_macs = 0.0
         self.samples = 0  # examples trained on so far
-        self.seconds = {"train": 0.0, "evaluate": 0.0, "data": 0.0}
+        self.seconds = {"train": 0.0, "evaluate": 0.0, "data": 0.0, "cpu": 0.0}  # cpu: of training, in this process
+        self.pace = pace_of(config.budget, self.executed_flops, lambda: self.seconds["cpu"])
         self.optimizer: torch.optim.Optimizer | None = None
         self._optimizer_state: State | None = None  # of before, until there is an optimiser to take it
         parts.attach(net)
@@ -57,17 +61,29 @@ class Trainer:
         """Whether every stage is trained."""
         return self.position.stage == len(self.stream.stages)
 
+    def executed_flops(self) -> float:
+        """Executed in training so far."""
+        return 2.0 * self.net.meter.executed_macs.get("train", 0)
+
     def planned_samples(self) -> int:
-        """Examples that the whole run will train on, as far as can be told beforehand."""
+        """Examples that a run without a budget will train on, as far as can be told beforehand."""
         stages, mixed_in = [*map(self.parts.readout.lend, self.stream.stages)], self.parts.objective.mixed_in
         sizes = [len(stage.train) + mixed_in(stages[:number]) for number, stage in enumerate(stages)]
         return self.parts.sparsity.planned_epochs() * sum(sizes)
+
+    def share_done(self) -> float:
+        """How much of the run is done, as far as can be told."""
+        done, whole = self.pace.done() or (self.samples, max(1, self.planned_samples()))
+        return min(1.0, done / whole)
 
     def run(self) -> Iterator[Event]:
         """Train from the present position to the end."""
         if self.untrained is None:
             self.untrained = self._evaluate()
         while not self.finished:
+            left = len(self.stream.stages) - self.position.stage
+            if self.position.stage_epoch == 0:
+                self.pace.begin_task(left, self.samples, self._trial, self.parts)
             yield from self._stage(self.stream.stages[self.position.stage])
 
     def try_step(self) -> None:
@@ -75,16 +91,31 @@ class Trainer:
         if not self.finished:
             next(event for event in self.run() if isinstance(event, StepDone))
 
-    def _stage(self, whole: Task) -> Iterator[Event]:
+    def _trial(self) -> Trial:
+        """What the first steps of the coming task cost, without a cache; everything is as before afterwards."""
+        state, pace, self.pace = deepcopy(self.state_dict()), self.pace, Pace()
+        cache, self.net.cache = self.net.cache, Cache()
+        spent, steps = [pace.spent()], 1
+        with closing(self._stage(self.stream.stages[self.position.stage])) as events:
+            for event in events:
+                if isinstance(event, TaskStarted):
+                    steps = len(cuts(event.examples, self.config.batch_size)) + 1
+                spent += [pace.spent()] if isinstance(event, StepDone) else []
+                if len(spent) > 2:
+                    break
+        self.load_state_dict(state)
+        self.optimizer, self.pace, self.net.cache = None, pace, cache
+        return Trial(spent[-1] - spent[-2], steps)
+
+    def _stage(self, whole: Task) -> Generator[Event, None, None]:
         """One task. The order at its end is a contract: prune → consolidate → readout → evaluate → save."""
         parts, net, position = self.parts, self.net, self.position
+        self.pace.tell(parts)
         stage = parts.readout.lend(whole)
         if position.stage_epoch == 0:
             net.cache.begin_task()
-            parts.sparsity.begin_task(net, stage)
-            parts.objective.begin_task(net, stage)
-            parts.gradient.begin_task()
-            parts.selection.begin_task(len(parts.objective.training_set(stage)))
+            with self._on_cpu():
+                parts.begin_task(net, stage)
         examples = parts.objective.training_set(stage)
         if position.stage_epoch == 0:
             yield TaskStarted(stage.index, len(self.stream.stages), stage.classes, len(examples))
@@ -94,15 +125,18 @@ class Trainer:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.buffer_examples()
         before = self._evaluate_unpruned(whole, remembered)
-        if kept := parts.sparsity.surviving_channels(net, stage):
-            parts.narrow(net, kept)
-        parts.sparsity.end_task(net, stage, remembered)
+        with self._on_cpu():
+            if kept := parts.sparsity.surviving_channels(net, stage):
+                parts.narrow(net, kept)
+            parts.sparsity.end_task(net, stage, remembered)
         density = self._update_density()
         if parts.sparsity.prunes:
             yield Pruned(stage.index, density, before)
-        parts.constraint.end_task(net, stage)
-        parts.objective.end_task(net, stage)
-        self._read_out(whole, parts.objective.buffer_examples())
+        with self._on_cpu():
+            parts.constraint.end_task(net, stage)
+            parts.objective.end_task(net, stage)
+            self._read_out(whole, parts.objective.buffer_examples())
+        self.pace.end_task(self.samples, len(examples))
         self.rows.append(self._evaluate())
         self.position = Position(stage=position.stage + 1)
         yield TaskDone(stage.index, self.rows[-1], density)
@@ -115,18 +149,20 @@ class Trainer:
 
     def _phase(self, stage: Task, phase: Phase, loader: Loader) -> Iterator[Event]:
         parts, position = self.parts, self.position
-        steps = phase.epochs * loader.steps()
+        steps = phase.epochs * self.pace.steps(loader.steps(), last=False)
         self.optimizer = parts.update.build(self.net, parts.sparsity.frozen(), steps)
         for group in self.optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         if self._optimizer_state is not None:
             self.optimizer.load_state_dict(self._optimizer_state)
             self._optimizer_state = None
-        while position.epoch < phase.epochs:
+        while self.pace.goes_on(phase, position.epoch, parts):
             parts.sparsity.begin_epoch(self.net, position.epoch)
             self._update_density()
             yield from self._epoch(stage, phase, loader)
-        parts.sparsity.end_phase(self.net, stage, phase)
+        with self._on_cpu():
+            parts.sparsity.end_phase(self.net, stage, phase)
+        self.pace.end_phase(phase)
         position.phase += 1
         position.epoch = 0
         self.optimizer = None
@@ -135,23 +171,30 @@ class Trainer:
         position, net = self.position, self.net
         assert self.optimizer is not None
         subset = self.parts.selection.epoch_subset(len(loader.examples), position.stage_epoch)
-        steps = loader.steps(None if subset is None else len(subset))
+        there = loader.steps(None if subset is None else len(subset))
+        steps = self.pace.steps(there, last=position.epoch + 1 >= phase.epochs)
+        epochs = max(phase.epochs, position.epoch + 1)
         total, learnt = torch.zeros(2, device=net.device)
         data, samples, began = 0.0, 0, perf_counter()
         net.train_mode()
         batches = loader.epoch(position.stage_epoch, subset)
         for step in range(steps):
-            asked = perf_counter()
-            batch = next(batches)
-            data += perf_counter() - asked
-            self._schedule((position.epoch + step / steps) / phase.epochs)
-            trace = train_step(net, self.parts, self.optimizer, batch)
+            if step and not self.pace.affords(phase, self.parts):
+                steps = step
+                break
+            with self._on_cpu():
+                asked = perf_counter()
+                batch = next(batches)
+                data += perf_counter() - asked
+                self._schedule(self.pace.progress(phase, position.epoch + step / steps, self.parts))
+                trace = train_step(net, self.parts, self.optimizer, batch)
+            self.pace.end_step()
             own = (batch.index < len(stage.train)).float().mean()  # what is remembered stands behind it
             learnt += trace.updated * self.parts.gradient.glances * own
             total += trace.loss
             samples += len(batch)
             self.samples += len(batch)
-            yield StepDone(stage.index, phase.name, position.epoch, phase.epochs, len(batch), trace.loss)
+            yield StepDone(stage.index, phase.name, position.epoch, epochs, len(batch), trace.loss)
         loss = total.item() / steps
         self.paper_macs += 3 * learnt.item() * net.meter.sparse
         if not isfinite(loss):
@@ -165,7 +208,16 @@ class Trainer:
         position.epoch += 1
         position.stage_epoch += 1
         lr = self.optimizer.param_groups[-1]["lr"]  # the setting's, where there are several groups
-        yield EpochDone(stage.index, phase.name, position.epoch - 1, phase.epochs, loss, samples, lr, seconds)
+        yield EpochDone(stage.index, phase.name, position.epoch - 1, epochs, loss, samples, lr, seconds)
+
+    @contextmanager
+    def _on_cpu(self) -> Iterator[None]:
+        """Count the CPU time of training inside; that of whoever listens to the events is none of it."""
+        began = process_time()
+        try:
+            yield
+        finally:
+            self.seconds["cpu"] += process_time() - began
 
     def _schedule(self, progress: float) -> None:
         assert self.optimizer is not None
@@ -223,6 +275,7 @@ class Trainer:
             "net": self.net.state_dict(),
             "parts": self.parts.state_dict(),
             "optimizer": self._optimizer_state if self.optimizer is None else self.optimizer.state_dict(),
+            "pace": self.pace.state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -239,7 +292,9 @@ class Trainer:
         self.paper_macs = as_record(state["paper_macs"], float)
         self.samples = as_record(state["samples"], int)
         seconds = as_record(state["seconds"], dict[str, float])
-        self.seconds = {name: seconds[name] for name in self.seconds}
+        self.seconds = {name: seconds[name] for name in self.seconds if name != "cpu"}
+        self.seconds["cpu"] = seconds.get("cpu", 0.0)  # which checkpoints of before do not have
         self.net.load_state_dict(state["net"])
         self.parts.load_state_dict(state["parts"])
         self._optimizer_state = state["optimizer"]
+        self.pace.load_state_dict(state.get("pace", {}))
