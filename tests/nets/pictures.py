@@ -8,7 +8,7 @@ from esacl.rng import generator
 from esacl.types import Params
 
 BACKBONES = ["mlp", "cnn", "resnet10"]
-TELLING = [*BACKBONES, "resnet18"]  # which layer reads which
+TELLING = [*BACKBONES, "resnet18"]
 
 
 def images(count: int = 6, name: str = "images") -> Tensor:

@@ -20,7 +20,7 @@ def test_a_wider_network_answers_as_before_and_costs_more(backbone, width):
     with net.inference():
         after = net(x)
     torch.testing.assert_close(after.logits, before.logits)
-    assert after.features.shape[1] == before.features.shape[1] + 3 == net.model.backbone.features
+    assert after.features.shape[1] == before.features.shape[1] + 3
     assert not after.features[:, before.features.shape[1] :].any()
     assert net.meter.dense > cost
     assert widths_of(net.model, net.stored) == {group: units + 3 for group, units in found.items()}

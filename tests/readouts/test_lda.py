@@ -67,7 +67,7 @@ def test_features_that_are_all_the_same_give_finite_answers():
 
 def still_network() -> Network:
     """One whose features never move: its only weights are those of the head."""
-    model = Model(nn.Flatten(), 64, 6)
+    model = Model(nn.Flatten(), 64, 6, (1, 8, 8))
     return Network(model, (1, 8, 8), CPU)
 
 

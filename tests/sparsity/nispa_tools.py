@@ -100,11 +100,9 @@ def written_by(net: Network, made: Nispa, held: dict[str, Tensor]) -> dict[str, 
     """All parameters and statistics that go into these units."""
     values = {name: net.stored[name][held[group]].detach().clone() for name, group in made.wiring.writes.items()}
     for one in made.wiring.layers:
-        if one.norm:
+        for norm in one.norms:
             for name in ("running_mean", "running_var"):
-                values[f"{one.norm}.{name}"] = (
-                    net.model.get_submodule(one.norm).get_buffer(name)[held[one.writes]].clone()
-                )
+                values[f"{norm}.{name}"] = net.model.get_submodule(norm).get_buffer(name)[held[one.writes]].clone()
     return values
 
 

@@ -119,7 +119,7 @@ def test_a_branch_learns_what_the_whole_network_with_masks_would(backbone):
                 for name, value in twin.state_dict().items():
                     if value.is_floating_point():
                         value.copy_(torch.where(free[name], fresh.net.model.state_dict()[name], value))
-        trunk = {one.norm for one in branches.own(TRUNK) if one.norm} if event.task else set()
+        trunk = {norm for one in branches.own(TRUNK) for norm in one.norms} if event.task else set()
         still = [module for name, module in twin.named_modules() if name in trunk]
         loader = Loader(training.stream, task.index, task.train, 8, 0, torch.device("cpu"), 1)
         batches = [(batch.x, batch.y) for batch in loader.epoch(0, None)]

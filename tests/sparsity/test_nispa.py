@@ -136,10 +136,10 @@ def test_a_task_starts_with_fresh_values_on_the_live_edges_into_plastic_units() 
         assert not held.all()
         names = [
             one.weight,
-            f"{one.norm}.weight",
-            f"{one.norm}.bias",
-            f"{one.norm}.running_mean",
-            f"{one.norm}.running_var",
+            f"{one.norms[0]}.weight",
+            f"{one.norms[0]}.bias",
+            f"{one.norms[0]}.running_mean",
+            f"{one.norms[0]}.running_var",
         ]
         for name, fresh in zip(names, (None, 1.0, 0.0, 0.0, 1.0)):
             assert torch.equal(after[name][held], before[name][held])

@@ -1,7 +1,6 @@
 """Backbones: images in, one feature vector per image out.
 
-The residual networks have the stem for small images (3×3, no pooling), so 32×32 and 64×64 both work. Every backbone
-runs in stages: `forward(x, since, until)` runs those from `since` up to `until`, on what the stage before answered.
+The residual networks have the stem for small images (3×3, no pooling), so 32×32 and 64×64 both work.
 """
 
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from esacl.nets.connections import IMAGE, Connection
 from esacl.nets.layers import Pointwise
 from esacl.nets.mobile import LITE0, MOBILENET_V2, MobileNet
 from esacl.nets.pretrained import LITE0_WEIGHTS, MOBILENET_V2_WEIGHTS, Pretrained
@@ -28,16 +26,9 @@ class Mlp(nn.Module):
         self.second = nn.Linear(width, width)
         self.features = width
 
-    def forward(self, x: Tensor, since: int = 0, until: int = 2) -> Tensor:
-        """Features of a batch; each layer is a stage."""
-        x = x.flatten(1)
-        for layer in (self.first, self.second)[since:until]:
-            x = relu(layer(x))
-        return x
-
-    def connections(self) -> list[Connection]:
-        """Which group of units each layer reads and writes."""
-        return [Connection("first", IMAGE, "first"), Connection("second", "first", "second", stage=1)]
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of a batch."""
+        return relu(self.second(relu(self.first(x.flatten(1)))))
 
 
 class Cnn(nn.Module):
@@ -54,22 +45,12 @@ class Cnn(nn.Module):
                 height, across = height // 2, across // 2
             channels = out
         self.layers = nn.Sequential(*layers)
-        self.starts = [number for number, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]  # of the stages
         self.features = 4 * width
 
-    def forward(self, x: Tensor, since: int = 0, until: int = 3) -> Tensor:
-        """Features of a batch; each convolution begins a stage."""
-        bounds = [*self.starts, len(self.layers)]
-        for layer in list(self.layers)[bounds[since] : bounds[until]]:
-            x = layer(x)
-        return x.mean((2, 3)) if until == len(self.starts) else x
-
-    def connections(self) -> list[Connection]:
-        """Which group of units each layer reads and writes."""
-        names = [f"layers.{number}" for number in self.starts]
-        norms = [f"layers.{number + 1}" for number in self.starts]
-        groups = zip([IMAGE, *names], names, norms)
-        return [Connection(writes, reads, writes, norm, stage) for stage, (reads, writes, norm) in enumerate(groups)]
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of a batch."""
+        answered: Tensor = self.layers(x)
+        return answered.mean((2, 3))
 
 
 class Block(nn.Module):
@@ -90,15 +71,6 @@ class Block(nn.Module):
         out = relu(self.norm1(self.conv1(x)), inplace=True)
         return relu(self.norm2(self.conv2(out)) + self.shortcut(x), inplace=True)
 
-    def connections(self, name: str, reads: str, stage: int) -> list[Connection]:
-        """Its layers as the block `name` that reads a group. An identity adds to the very units that it reads."""
-        identity = isinstance(self.shortcut, nn.Identity)
-        inner, writes = f"{name}.conv1", reads if identity else name
-        found = [Connection("conv1", reads, inner, "norm1", stage)]
-        if not identity:
-            found.append(Connection("shortcut.0", reads, writes, "shortcut.1", stage))
-        return [one.inside(name) for one in (*found, Connection("conv2", inner, writes, "norm2", stage))]
-
 
 class ResNet(nn.Module):
     """Four stages of residual blocks; channels double and resolution halves from stage to stage."""
@@ -115,25 +87,12 @@ class ResNet(nn.Module):
                 layers.append(Block(inside, width << stage, stride))
                 inside = width << stage
         self.blocks = nn.Sequential(*layers)
-        self.stages = [stage for stage, count in enumerate(blocks) for _ in range(count)]  # of each block
         self.features = inside
 
-    def forward(self, x: Tensor, since: int = 0, until: int = 4) -> Tensor:
-        """Features of a batch; the stem belongs to the first stage."""
-        if since == 0:
-            x = relu(self.norm(self.stem(x)), inplace=True)
-        for stage, block in zip(self.stages, self.blocks):
-            if since <= stage < until:
-                x = block(x)
-        return x.mean((2, 3)) if until > self.stages[-1] else x
-
-    def connections(self) -> list[Connection]:
-        """Which group of units each layer reads and writes."""
-        found = [Connection("stem", IMAGE, "stem", "norm")]
-        for number, (block, stage) in enumerate(zip(self.blocks, self.stages)):
-            assert isinstance(block, Block)
-            found += block.connections(f"blocks.{number}", found[-1].writes, stage)
-        return found
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of a batch."""
+        answered: Tensor = self.blocks(relu(self.norm(self.stem(x)), inplace=True))
+        return answered.mean((2, 3))
 
 
 @dataclass(frozen=True, slots=True)

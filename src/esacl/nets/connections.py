@@ -1,13 +1,14 @@
 """Who reads whom: which group of units every layer reads, and which one it writes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import nn
 
-from esacl.errors import ConfigError
+from esacl.nets.stages import Stages
+from esacl.nets.tracing import IMAGE, Traced
 
-IMAGE = "image"  # the group of what the network is shown
+__all__ = ["HEAD", "IMAGE", "Connection", "connections", "stages_of"]
+
 HEAD = "head"  # the group of its answers, one unit for each class
 
 
@@ -23,27 +24,50 @@ class Connection:
     reads: str
     writes: str
     norm: str | None = None  # BatchNorm of what it writes
-    stage: int = 0  # part of the backbone that it belongs to: `forward(x, since, until)` runs some of them
+    later: tuple[str, ...] = ()  # further BatchNorm of the group, such as that of a sum; listed with one of its layers
+    stage: int = 0  # part of the backbone that it belongs to (`Stages`)
+    places: int = 1  # columns of the weight for each unit read: those of a flattened map lie side by side
+    depthwise: bool = False  # one column in all: each unit reads itself, in the group that it writes
 
     @property
     def weight(self) -> str:
         """Name of its weight, [units written, units read, ...]."""
         return f"{self.layer}.weight"
 
-    def inside(self, prefix: str) -> "Connection":
-        """The same connection as seen from a module that has this one under a name."""
-        norm = None if self.norm is None else f"{prefix}.{self.norm}"
-        return replace(self, layer=f"{prefix}.{self.layer}", norm=norm)
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """All BatchNorm that is listed with it."""
+        return self.later if self.norm is None else (self.norm, *self.later)
+
+    def columns(self, units: int) -> int:
+        """How many columns its weight has if it reads so many units."""
+        return 1 if self.depthwise else units * self.places
 
 
-def connections(model: nn.Module) -> tuple[Connection, ...]:
-    """All connections of a model, those of its backbone in the order of the layers, then the head."""
-    if getattr(model, "own", False) or not hasattr(model.backbone, "connections"):
-        whose = "a module of your own" if getattr(model, "own", False) else "this backbone"
-        raise ConfigError(
-            f"this method must know which layer reads which units, and {whose} ({type(model.backbone).__name__}) does "
-            f"not tell. Use a backbone that does, such as 'cnn', or another method, such as 'esacl-der++'."
+def stages_of(model: nn.Module) -> Stages:
+    """The stages of a model's backbone."""
+    return Stages(Traced(model.backbone, model.shape))  # type: ignore[arg-type]
+
+
+def connections(model: nn.Module, stages: Stages | None = None) -> tuple[Connection, ...]:
+    """All connections of a model, those of its backbone in the order of the calls, then the head."""
+    stages = stages or stages_of(model)
+    traced = stages.traced
+    found = []
+    for layer, (call, read) in traced.layers.items():
+        own = {norm: node for norm, (node, normed) in traced.norms.items() if normed == layer}
+        alone = next((norm for norm, node in own.items() if list(call.users) == [node]), None)
+        found.append(
+            Connection(
+                layer,
+                traced.group(read),
+                traced.writes(layer),
+                alone,
+                tuple(norm for norm in own if norm != alone),
+                stages.of[layer],
+                read.places,
+                depthwise=getattr(model.get_submodule(layer), "groups", 1) > 1,
+            )
         )
-    listed: Sequence[Connection] = model.backbone.connections()  # type: ignore[operator]
-    head = Connection("head", listed[-1].writes, HEAD, stage=listed[-1].stage)
-    return (*(one.inside("backbone") for one in listed), head)
+    read = traced.units[traced.answer]
+    return (*found, Connection("head", traced.group(read), HEAD, stage=found[-1].stage, places=read.places))

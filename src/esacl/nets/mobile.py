@@ -1,8 +1,7 @@
 """MobileNetV2 and EfficientNet-Lite: inverted residuals, for which pre-trained weights are at hand.
 
 A block widens its input by a 1×1 convolution, filters each channel by itself, and narrows it again; where the shape
-stays, it adds its input (Sandler et al. 2018; Tan & Le 2019). Every block is a stage, and so are the first and the
-last convolution.
+stays, it adds its input (Sandler et al. 2018; Tan & Le 2019).
 """
 
 from dataclasses import dataclass
@@ -61,24 +60,27 @@ class Convolution(nn.Module):
         self, plan: Plan, inside: int, outside: int, kernel: int, stride: int = 1, groups: int = 1, active: bool = True
     ) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
+        kind = SamePadded if plan.same and stride > 1 else nn.Conv2d  # without a stride both paddings are the same
+        self.conv = kind(inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(outside, eps=plan.eps)
-        self._same = plan.same and stride > 1  # without a stride both paddings are the same
         self._active = active
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps of a batch."""
-        x = self.norm(_padded_as_tensorflow(self.conv, x) if self._same else self.conv(x))
+        x = self.norm(self.conv(x))
         return relu6(x, inplace=True) if self._active else x
 
 
-def _padded_as_tensorflow(layer: nn.Conv2d, x: Tensor) -> Tensor:
+class SamePadded(nn.Conv2d):
     """A strided convolution whose output is the input's size over the stride, rounded up; odd padding goes behind."""
-    sides: list[int] = []
-    for size, kernel, stride in zip(x.shape[:1:-1], layer.kernel_size[::-1], layer.stride[::-1]):
-        total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
-        sides += [total // 2, total - total // 2]
-    return conv2d(pad(x, sides), layer.weight, None, layer.stride, 0, layer.dilation, layer.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Padded as TensorFlow does it."""
+        sides: list[int] = []
+        for size, kernel, stride in zip(input.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1]):
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            sides += [total // 2, total - total // 2]
+        return conv2d(pad(input, sides), self.weight, None, self.stride, 0, self.dilation, self.groups)
 
 
 class InvertedResidual(nn.Module):
@@ -115,9 +117,7 @@ class MobileNet(nn.Module):
         self.features = round(plan.last * width / plan.first)
         self.last = Convolution(plan, inside, self.features, 1)
 
-    def forward(self, x: Tensor, since: int = 0, until: int | None = None) -> Tensor:
-        """Features of a batch; the first convolution, each block and the last convolution are stages."""
-        stages = [self.first, *self.blocks, self.last]
-        for stage in stages[since:until]:
-            x = stage(x)
-        return x.mean((2, 3)) if until is None or until >= len(stages) else x
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of a batch."""
+        answered: Tensor = self.last(self.blocks(self.first(x)))
+        return answered.mean((2, 3))

@@ -21,9 +21,10 @@ from esacl.types import Outputs
 class Model(nn.Module):
     """Features and logits, returned together."""
 
-    def __init__(self, backbone: nn.Module, features: int, classes: int) -> None:
+    def __init__(self, backbone: nn.Module, features: int, classes: int, shape: Shape) -> None:
         super().__init__()
         self.backbone = backbone
+        self.shape = shape  # of an image
         self.own = False  # whether the backbone is the user's
         self.held: tuple[str, ...] = ()  # modules that stay in evaluation mode, as nothing moves them
         self.replaced: str | None = None  # the layer of the user's network that the head replaces
@@ -49,6 +50,7 @@ class OwnNet:
     name: str
     module: nn.Module
     features: int  # what it makes of an image
+    shape: Shape  # of an image
 
     replaced: str | None = None  # its last layer in words, if that was a head
 
@@ -60,7 +62,7 @@ class OwnNet:
     def model(self, classes: int, seed: int) -> Model:
         """It, with its weights as they were given, and a fresh head."""
         with device("meta"):
-            model = Model(nn.Identity(), self.features, classes)
+            model = Model(nn.Identity(), self.features, classes, self.shape)
         with building(f"the network {self.name}", self.module, model):
             model.to_empty(device="cpu")
             initialise(model, seed)
@@ -150,7 +152,7 @@ def outline(backbone: str, width: int | None, shape: Shape, classes: int) -> Mod
     """A model without weights: names, shapes and layers, which take no memory and no random numbers."""
     with device("meta"):  # constructors would draw from the global generator
         body = _body(backbone, width, shape)
-        return Model(body, body.features, classes)  # type: ignore[arg-type]
+        return Model(body, body.features, classes, shape)  # type: ignore[arg-type]
 
 
 def traits_of(backbone: str, width: int | None, shape: Shape, own: OwnNet | None = None) -> NetTraits:

@@ -6,47 +6,54 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from esacl.nets.connections import HEAD, IMAGE, connections
+from esacl.errors import ConfigError
+from esacl.nets.connections import HEAD, IMAGE, Connection, connections
+
+NEUTRAL = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
+"""What BatchNorm has that changes nothing."""
 
 
 def widths_of(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, int] | None:
     """Channels of each group in weights of such a model; None where layers contradict each other or the
-    model, or where nobody knows which layer reads which.
+    model, or where tracing does not tell which layer reads which.
 
     >>> from esacl.nets import build_model
     >>> model = build_model("mlp", 4, (1, 2, 2), 3, 0)
     >>> widths_of(model, model.state_dict())
     {'first': 4, 'second': 4}
     """
-    if getattr(model, "own", False) or not hasattr(model.backbone, "connections"):
+    try:
+        layers = connections(model)
+    except ConfigError:
         return None
     found: dict[str, int] = {}
     own = model.state_dict()
-    for one in connections(model):
+    for one in layers:
         if one.weight not in state or state[one.weight].dim() != own[one.weight].dim():
             return None
         if state[one.weight].shape[2:] != own[one.weight].shape[2:]:
             return None
         rows, columns = state[one.weight].shape[:2]
-        for group, units, mine in (
-            (one.reads, columns, own[one.weight].shape[1]),
-            (one.writes, rows, len(own[one.weight])),
-        ):
-            fixed = group in (IMAGE, HEAD)
-            if units != (mine if fixed else found.setdefault(group, units)):
-                return None
+        if rows != (len(own[one.weight]) if one.writes == HEAD else found.setdefault(one.writes, rows)):
+            return None
+        if columns != (own[one.weight].shape[1] if one.reads == IMAGE else one.columns(found[one.reads])):
+            return None
     return found
 
 
 def set_widths(model: nn.Module, widths: Mapping[str, int]) -> None:
     """Give groups of units other widths, in place. Old channels stay as they are; new ones answer zero."""
-    for tensor in _tensors(model):
-        sizes = [widths.get(group, units) for group, units in zip(tensor.groups, tensor.value.shape)]
-        new = tensor.value.new_full((*sizes, *tensor.value.shape[2:]), tensor.neutral)
+    layers = connections(model)
+    for tensor in _tensors(model, layers):
+        sizes = [
+            widths[group] * each if group in widths else size
+            for (group, each), size in zip(tensor.sides, tensor.value.shape)
+        ]
+        new = tensor.value.new_full((*sizes, *tensor.value.shape[len(sizes) :]), tensor.neutral)
         common = tuple(slice(min(sides)) for sides in zip(new.shape, tensor.value.shape))
         new[common] = tensor.value[common]
         tensor.put(new)
-    _note_widths(model)
+    _note_widths(model, layers)
 
 
 Places = tuple[Tensor | None, ...]
@@ -56,10 +63,16 @@ Places = tuple[Tensor | None, ...]
 def keep_channels(model: nn.Module, kept: Mapping[str, Tensor]) -> dict[str, Places]:
     """Remove all channels but these of each group of units, in place; returns what stays of each tensor, by name."""
     places: dict[str, Places] = {}
-    for tensor in _tensors(model):
-        places[tensor.name] = tuple(map(kept.get, tensor.groups))
+    layers = connections(model)
+    for tensor in _tensors(model, layers):
+        places[tensor.name] = tuple(
+            (kept[group].unsqueeze(1) * each + torch.arange(each, device=kept[group].device)).flatten()
+            if group in kept
+            else None
+            for group, each in tensor.sides
+        )
         tensor.put(taken(tensor.value, places[tensor.name]))
-    _note_widths(model)
+    _note_widths(model, layers)
     return places
 
 
@@ -84,7 +97,7 @@ class _Tensor:
     module: nn.Module
     own: str  # name within the module
     name: str
-    groups: tuple[str, ...]  # those that its rows, and its columns if it has such, belong to
+    sides: tuple[tuple[str, int], ...]  # groups of its rows, and of its columns, with the entries of each unit
     neutral: float  # of new channels
 
     @property
@@ -101,28 +114,32 @@ class _Tensor:
             setattr(self.module, self.own, value)
 
 
-def _tensors(model: nn.Module) -> Iterator[_Tensor]:
+def _tensors(model: nn.Module, layers: tuple[Connection, ...]) -> Iterator[_Tensor]:
     """Everything whose shape follows the widths of the groups."""
     modules = dict(model.named_modules())
-    for one in connections(model):
-        layer, norm = modules[one.layer], modules.get(one.norm or "")
-        yield _Tensor(layer, "weight", one.weight, (one.writes, one.reads), 0.0)
-        if layer.bias is not None:
-            yield _Tensor(layer, "bias", f"{one.layer}.bias", (one.writes,), 0.0)
-        if isinstance(norm, nn.BatchNorm2d):
-            for own, neutral in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
-                yield _Tensor(norm, own, f"{one.norm}.{own}", (one.writes,), neutral)
+    for one in layers:
+        columns = () if one.depthwise else ((one.reads, one.places),)
+        yield _Tensor(modules[one.layer], "weight", one.weight, ((one.writes, 1), *columns), 0.0)
+        if modules[one.layer].bias is not None:
+            yield _Tensor(modules[one.layer], "bias", f"{one.layer}.bias", ((one.writes, 1),), 0.0)
+        for norm in one.norms:
+            for own, neutral in NEUTRAL.items():
+                if getattr(modules[norm], own) is not None:
+                    yield _Tensor(modules[norm], own, f"{norm}.{own}", ((one.writes, 1),), neutral)
 
 
-def _note_widths(model: nn.Module) -> None:
+def _note_widths(model: nn.Module, layers: tuple[Connection, ...]) -> None:
     """Let layers say how wide they are now."""
     modules = dict(model.named_modules())
-    for one in connections(model):
-        layer, norm = modules[one.layer], modules.get(one.norm or "")
+    for one in layers:
+        layer = modules[one.layer]
+        rows, columns = layer.get_parameter("weight").shape[:2]
+        if one.depthwise:
+            layer.groups, columns = rows, rows
         linear = isinstance(layer, nn.Linear)
-        names = ("out_features", "in_features") if linear else ("out_channels", "in_channels")
-        for name, units in zip(names, layer.get_parameter("weight").shape):
+        for name, units in zip(
+            ("out_features", "in_features") if linear else ("out_channels", "in_channels"), (rows, columns)
+        ):
             setattr(layer, name, units)
-        if isinstance(norm, nn.BatchNorm2d):
-            norm.num_features = len(layer.get_parameter("weight"))
-    model.backbone.features = model.head.in_features  # type: ignore[union-attr]
+        for norm in one.norms:
+            modules[norm].num_features = rows

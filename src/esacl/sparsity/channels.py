@@ -22,7 +22,8 @@ class Channels:
         self.weights = sum(net.sizes[name] for name in net.partition.needed())  # of the whole network
         self._writers: dict[str, list[str]] = {}  # weights, scales and shifts by group, a row for each channel
         for one in self.inner:
-            own = (one.weight, f"{one.layer}.bias", f"{one.norm}.weight", f"{one.norm}.bias")
+            norms = (f"{norm}.{own}" for norm in one.norms for own in ("weight", "bias"))
+            own = (one.weight, f"{one.layer}.bias", *norms)
             self._writers.setdefault(one.writes, []).extend(name for name in own if name in net.stored)
 
     def scores(self) -> Params:
@@ -72,7 +73,7 @@ class Channels:
         stored, known = self.net.stored, {one.weight for one in self.inner}
         found = sum(stored[name].numel() for name in self.net.partition.prunable if name not in known)
         for one in self.inner:
-            columns = stored[one.weight].shape[1] if one.reads == IMAGE else widths[one.reads]
+            columns = stored[one.weight].shape[1] if one.reads == IMAGE else one.columns(widths[one.reads])
             found += widths[one.writes] * columns * prod(stored[one.weight].shape[2:])
         return found
 
@@ -82,9 +83,9 @@ class Channels:
         for one in self.inner:
             if len(kept[one.writes]) == len(self.net.stored[one.weight]):
                 continue
-            silent = f"{one.norm}." if one.norm is not None else f"{one.layer}."
+            silent = (one.norm or one.layer, *one.later)
             for name in self._writers[one.writes]:
-                if name.startswith(silent):
+                if name.rpartition(".")[0] in silent:
                     value = self.net.stored[name].detach()
                     factors = torch.full_like(value, factor)
                     factors[kept[one.writes].to(value.device)] = 1.0

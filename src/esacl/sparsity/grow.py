@@ -121,11 +121,13 @@ class Grow(SparsityStrategy):
         trunk = {group: (0, width) for group, width in self.growth.trunk().items()}
         self.branches = Branches(net, self.growth.stages, trunk)
         self.open = False  # whether a task is being learnt
-        with torch.no_grad():
-            for one in layers:
-                net.stored[one.weight].zero_()
+        given = {name: value.clone() for name, value in self.branches.values(TRUNK).items()}
+        self.branches.clear()
         self._add(0)
         self._draw(TRUNK, ())
+        if getattr(net.model, "own", False) and self.growth.slim == 1:  # it may be pre-trained
+            for name, value in self.branches.values(TRUNK).items():
+                value.copy_(given[name])
         self._draw(0, self.context.task_classes[0])
         self._prepare()
 
@@ -169,7 +171,7 @@ class Grow(SparsityStrategy):
 
         In the head only these classes read the branch.
         """
-        norms = {one.norm for one in self.branches.layers}
+        norms = {norm for one in self.branches.layers for norm in one.norms}
         for name, value in self.branches.values(owner).items():
             layer, _, kind = name.rpartition(".")
             if layer in norms or kind == "bias":

@@ -60,7 +60,7 @@ class Growth:
         for one in self.layers:
             if one.writes in widths:
                 _, columns, *kernel = self.sizes[one.weight]
-                read = columns if one.reads == IMAGE else known[one.reads]
+                read = columns if one.reads == IMAGE else one.columns(known[one.reads])
                 total += widths[one.writes] * read * prod(kernel)
         return total
 

@@ -212,7 +212,7 @@ class Nispa(SparsityStrategy):
         """Hold the units that are stable now: what writes them, and their statistics."""
         self.recalibrate(net, task, remembered)
         self.held = dict(self.stable)
-        self._still.keep({layer.norm: self.held[layer.writes] for layer in self.wiring.layers if layer.norm})
+        self._still.keep({norm: self.held[layer.writes] for layer in self.wiring.layers for norm in layer.norms})
         self.before = None
         self._watch()
 

@@ -1,8 +1,9 @@
 """The edges of a network: which are live, whose units they join, and how they are moved."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from esacl.errors import ConfigError
 from esacl.nets.connections import HEAD, IMAGE, connections
 from esacl.nets.network import Network
 from esacl.rng import generator
@@ -24,9 +25,18 @@ class Wiring:
         self.areas = {weight: shapes[weight][2:].numel() for weight in self.inner}
         self.units = {layer.writes: shapes[layer.weight][0] for layer in self.layers}  # how many, by group
         self.units[IMAGE] = next(shapes[layer.weight][1] for layer in self.layers if layer.reads == IMAGE)
+        for layer in self.layers:
+            flat = [norm for norm in layer.norms if not isinstance(net.model.get_submodule(norm), nn.BatchNorm2d)]
+            if shapes[layer.weight][1] != self.units[layer.reads] or len(shapes[layer.weight]) not in (2, 4) or flat:
+                raise ConfigError(
+                    f"nispa needs linear layers of vectors, convolutions of maps with one group, and BatchNorm2d, but "
+                    f"{layer.layer.removeprefix('backbone.')!r} is another layer. Average maps before a linear layer, "
+                    f"or take a method that need not know which layer reads which, such as 'esacl-der++'."
+                )
         self.writes: dict[str, str] = {}  # the group that a parameter writes
         for layer in self.layers:
-            own = (layer.weight, f"{layer.layer}.bias", f"{layer.norm}.weight", f"{layer.norm}.bias")
+            norms = [f"{norm}.{own}" for norm in layer.norms for own in ("weight", "bias")]
+            own = (layer.weight, f"{layer.layer}.bias", *norms)
             self.writes |= {name: layer.writes for name in own if name in net.stored}
         self.live: Params = {
             weight: torch.ones(shape[:2], dtype=torch.bool, device=net.device) for weight, shape in shapes.items()
