@@ -9,10 +9,11 @@ from esacl.version import __version__
 if TYPE_CHECKING:
     from esacl.artifacts import Results
     from esacl.config import Config
-    from esacl.deploy import load_sparse
+    from esacl.deploy import evaluate, load_sparse
     from esacl.errors import EsaclError
     from esacl.estimator import ContinualClassifier
     from esacl.methods import Method, combine
+    from esacl.metrics.evaluation import Evaluation
     from esacl.nets import Backbone, NetTraits
     from esacl.objectives.base import Objective
     from esacl.optim.constraint import StepConstraint
@@ -35,6 +36,7 @@ __all__ = [
     "ContinualClassifier",
     "DataSelector",
     "EsaclError",
+    "Evaluation",
     "Examples",
     "FrankWolfe",
     "GradientRule",
@@ -55,6 +57,7 @@ __all__ = [
     "as_stream",
     "combine",
     "compare_readouts",
+    "evaluate",
     "from_arrays",
     "iter_run",
     "load_sparse",
@@ -70,6 +73,7 @@ _HOMES = {
     "ContinualClassifier": "estimator",
     "DataSelector": "selection.base",
     "EsaclError": "errors",
+    "Evaluation": "metrics.evaluation",
     "Examples": "streams",
     "FrankWolfe": "optim.frank_wolfe",
     "GradientRule": "optim.gradient",
@@ -89,6 +93,7 @@ _HOMES = {
     "as_stream": "streams",
     "combine": "methods",
     "compare_readouts": "runner",
+    "evaluate": "deploy",
     "from_arrays": "streams",
     "iter_run": "runner",
     "load_sparse": "deploy",

@@ -181,28 +181,3 @@ def test_learn_takes_numbers_for_names_where_the_classes_are_numbers(tmp_path, f
     (folder / "ant").rename(folder / "7")
     esacl("learn", path, folder)
     assert ContinualClassifier.load(path).classes_.tolist() == [0, 1, 2, 3, 4, 7]
-
-
-def test_learn_tells_how_good_old_and_new_classes_are(tmp_path, capsys, fails):
-    path, week = tmp_path / "new.esacl", write_pictures(tmp_path / "1", range(2), each=20)
-    esacl("learn", path, week, "--method", "finetune", "--image-size", "8", "--epochs", "8", "--holdout", "0.4")
-    told = capsys.readouterr()
-    assert "from 40 images (16 of them held out)" in told.out
-    assert "right on held-out images: 100.0% of 16 of new ones" in told.out
-    esacl("learn", path, write_pictures(tmp_path / "2", range(2, 4), each=9))
-    told = capsys.readouterr()
-    assert "of 16 of old classes (100.0% before)" in told.out
-    assert "warning: old classes fell by" in told.err
-    judges = write_pictures(tmp_path / "judges", range(5), each=3, seed=2)
-    esacl("learn", path, tmp_path / "2", "--holdout", judges)
-    assert "of 12 of old classes" in capsys.readouterr().out
-    esacl("learn", path, write_pictures(tmp_path / "3", range(4, 5), each=9), "--holdout", "0")
-    assert "of 16 of old classes" in capsys.readouterr().out, "what is kept still tells"
-    assert "--holdout 0.7 is not allowed" in fails("learn", path, week, "--holdout", "0.7")
-    assert "there is no folder 'absent'" in fails("learn", path, week, "--holdout", "absent")
-
-
-def test_learn_says_when_there_is_nothing_to_judge_by(tmp_path, capsys):
-    path, week = tmp_path / "new.esacl", write_pictures(tmp_path / "1", range(2))
-    esacl("learn", path, week, "--method", "er", "--image-size", "8", "--epochs", "1")
-    assert "nothing is held out to judge by" in capsys.readouterr().err

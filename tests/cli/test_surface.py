@@ -99,6 +99,17 @@ SURFACE = {
     "readouts": ["--backbone", "--code", "--json", "--readout", "--set", "--split", "DIRECTORIES"],
     "inspect": ["--backbone", "--code", "--json", "MODEL"],
     "predict": ["--backbone", "--code", "--json", "--task", "--top", "IMAGES", "MODEL"],
+    "evaluate": [
+        "--backbone",
+        "--code",
+        "--data-dir",
+        "--json",
+        "--out",
+        "--task",
+        "-o",
+        "DATA",
+        "MODEL",
+    ],
     "learn": [
         "--backbone",
         "--buffer",

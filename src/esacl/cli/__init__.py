@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from esacl.cli.consoles import STATUS, TEXT, drop_output, leave_quietly, print_anything
 from esacl.cli.data import check_command, get_command
 from esacl.cli.errors import message, saved_traceback, warnings_as_notes
+from esacl.cli.evaluate import evaluate_command
 from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
@@ -60,6 +61,7 @@ COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (TRAIN, "landscape", landscape_command),
     (USE, "learn", learn_command),
     (USE, "predict", predict_command),
+    (USE, "evaluate", evaluate_command),
     (USE, "inspect", inspect_command),
     (USE, "export", export_command),
     (LOOK, "methods", methods_command),

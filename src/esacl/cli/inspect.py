@@ -22,6 +22,7 @@ KINDS = {
     "classifier": "a saved classifier, which can learn more",
     "run": "a finished run",
     "export": "an exported model",
+    "onnx": "an ONNX graph",
 }
 SCALES = {
     "bytes": "images of {}×{}×{} (channels, height, width), read as bytes",

@@ -41,36 +41,46 @@ def predict_command(
 ) -> None:
     """Name the most likely classes of images, with their probabilities.
 
-    Example: esacl predict animals.esacl photo.jpg holidays/
+    Examples: esacl predict animals.esacl photo.jpg holidays/ ; esacl predict animals.onnx photo.jpg, by onnxruntime
 
+    Where a folder's sub-folders are named after classes, the answers are compared with these names.
     Files that cannot be read are listed and left out; the exit code is 1 if none could be read.
     """
-    from esacl.deploy import open_model
+    from esacl.deploy import open_answering
+    from esacl.deploy.judged import compared
     from esacl.deploy.pictures import answers
 
     if not images:
         raise ConfigError(f"no image was given. Name files, or folders of them: esacl predict {model} photo.jpg")
-    opened = open_model(model, backbone, code or ()).for_task(task)
+    opened = open_answering(model, backbone, code or ()).for_task(task)
     with counting_progress(STATUS, "looking at images") as progress:
         found = list(answers(opened, images, top, progress))
     read = [answer for answer in found if answer.problem is None]
     broken = [answer for answer in found if answer.problem is not None]
+    right = compared(read, images, opened.classes)
     if json:
-        print(json_text.dumps(_document(model, read, broken), indent=1))
+        print(json_text.dumps(_document(model, read, broken, right), indent=1))
     elif read:
         TEXT.print(_table(read))
+        if right:
+            told = (
+                f"{sum(right) / len(right):.1%} of {len(right)} images are answered with the name of their folder. "
+                f"`esacl evaluate {model} FOLDER` tells more."
+            )
+            TEXT.print(told, markup=False, highlight=False, soft_wrap=True)
     _warn(broken, len(found))
     if not read:
         raise SystemExit(1)
 
 
-def _document(model: Path, read: list[Answer], broken: list[Answer]) -> dict[str, object]:
+def _document(model: Path, read: list[Answer], broken: list[Answer], right: list[bool]) -> dict[str, object]:
     images = [
         {"path": str(each.path), "answers": [{"class": name, "probability": share} for name, share in each.best]}
         for each in read
     ]
     unreadable = [{"path": str(each.path), "reason": each.problem} for each in broken]
-    return {"schema": 1, "model": str(model), "images": images, "unreadable": unreadable}
+    named = {"named": {"images": len(right), "right": sum(right)}} if right else {}
+    return {"schema": 1, "model": str(model), "images": images, "unreadable": unreadable, **named}
 
 
 def _table(read: list[Answer]) -> Table:

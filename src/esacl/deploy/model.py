@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from esacl.deploy.tasks import own_weights, used
 from esacl.documents import Finite, Spread
 from esacl.errors import CheckpointError, ConfigError, RunError
+from esacl.metrics.evaluation import Label as Label
 from esacl.nets import Model, OwnNet, check_backbone, outline
 from esacl.nets.expansion import SEED
 from esacl.nets.partition import partition
@@ -17,8 +18,6 @@ from esacl.nets.room import building
 from esacl.nets.widths import set_widths, widths_of
 from esacl.streams.resize import Rule
 from esacl.types import Params
-
-Label = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,26 @@ class InputScale:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Examples that a model holds: bytes, or in the scale that it reads."""
+
+    what: str
+    x: Tensor
+    y: Tensor  # columns
+
+    def with_columns(self, columns: Sequence[int]) -> "Kept":
+        """Those of these columns of the head, which get a new order."""
+        places = {column: place for place, column in enumerate(columns)}
+        rows = [row for row, column in enumerate(self.y.tolist()) if column in places]
+        y = torch.tensor([places[column] for column in self.y[rows].tolist()], dtype=torch.int64)
+        return Kept(self.what, self.x[rows], y)
+
+
+@dataclass(frozen=True, slots=True)
 class Trained:
     """Weights as they answer: one column of the head for each class that was learnt."""
 
-    kind: Literal["classifier", "run", "export"]
+    kind: Literal["classifier", "run", "export", "onnx"]
     method: str
     backbone: str
     width: int | None  # of a backbone of this library
@@ -53,6 +68,8 @@ class Trained:
     accuracy: Mapping[str, Sequence[float | None]] = field(
         default_factory=dict
     )  # of each task after the last, where known
+    kept: tuple[Kept, ...] = ()  # examples that it holds, where it holds any
+    history: Sequence[Mapping[str, Any]] = ()  # what it has noted of each task it learnt, where it has
 
     def __post_init__(self) -> None:
         """Refuse what does not belong together, whatever file it came from."""
@@ -118,9 +135,10 @@ class Trained:
             classes=tuple(self.classes[column] for column in columns),
             tasks=tuple(tuple(sorted(place[column] for column in own)) for own in self.tasks),
             weights={**self.weights, **{name: value[rows] for name, value in head.items()}},
+            kept=tuple(each.with_columns(columns) for each in self.kept),
         )
 
-    def answering(self) -> "Answering":
+    def answering(self) -> nn.Module:
         """The module that turns examples into answers."""
         model = self._outline()
         wanted = {name: value.shape for name, value in model.state_dict().items()}

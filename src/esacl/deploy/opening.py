@@ -1,24 +1,28 @@
 """Opening a model: a saved classifier, a finished run, or a file that was exported."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta
+import torch
 
 from esacl.artifacts import Results, RunDirectory
 from esacl.code import check_allowed
 from esacl.config import Config
-from esacl.deploy.model import InputScale, Label, Trained
+from esacl.deploy.about import Shape, exported
+from esacl.deploy.model import InputScale, Kept, Label, Trained
+from esacl.deploy.runtime import SUFFIX as GRAPH
+from esacl.deploy.runtime import open_graph
 from esacl.deploy.weights import FORM as EXPORTED
 from esacl.deploy.weights import read_export
-from esacl.documents import Count, Finite, Positive, Share, Spread, as_record
+from esacl.documents import Count, Finite, Spread, as_record
 from esacl.errors import CheckpointError, DataError, RunError
+from esacl.estimator.heldout import told
 from esacl.estimator.storage import FORM as CLASSIFIER
-from esacl.estimator.storage import read
+from esacl.estimator.storage import Saved, read
 from esacl.nets import Given, own_net, require_user_module
 from esacl.sealed import described, read_sealed, read_tensors
 from esacl.streams import open_stream
@@ -28,7 +32,6 @@ from esacl.types import Params
 
 WHAT = "a file of ContinualClassifier.save or `esacl learn`, the directory of a finished run, or an exported file"
 BESIDE = "sparsity."
-Shape = tuple[Positive, Positive, Positive]
 
 
 def open_model(path: Path, backbone: Given | None = None, code: Collection[str] = ()) -> Trained:
@@ -39,15 +42,25 @@ def open_model(path: Path, backbone: Given | None = None, code: Collection[str] 
     """
     if path.is_dir():
         return _with_own(_run(RunDirectory(path), code), backbone, path)
+    if path.suffix == GRAPH:
+        raise CheckpointError(
+            f"{str(path)!r} is an ONNX graph: `esacl predict` and `esacl evaluate` run it, but what it is made of is "
+            f"not to be read any more. Give what it was exported from."
+        )
     form = form_of(path)
     if form == CLASSIFIER:
-        return _classifier(path, backbone, code)
+        return of_classifier(read(path, backbone, code=code))
     if form == EXPORTED:
         about, weights = read_export(path)
         return _with_own(exported(about, weights), backbone, path)
     if path.name == "model.safetensors" and (path.parent / "results.json").exists():
         return _with_own(_run(RunDirectory(path.parent), code), backbone, path)
     raise CheckpointError(f"{str(path)!r} is not a model that esacl knows. Allowed: {WHAT}.")
+
+
+def open_answering(path: Path, backbone: Given | None = None, code: Collection[str] = ()) -> Trained:
+    """The same, or an ONNX graph: what can answer."""
+    return open_graph(path) if path.suffix == GRAPH else open_model(path, backbone, code)
 
 
 def form_of(path: Path) -> str | None:
@@ -69,9 +82,8 @@ def _with_own(found: Trained, backbone: Given | None, path: Path) -> Trained:
     return replace(found, own=own)
 
 
-def _classifier(path: Path, backbone: Given | None, code: Collection[str]) -> Trained:
+def of_classifier(saved: Saved) -> Trained:
     """A saved classifier, with the columns of the classes that it has learnt, in the order of `classes_`."""
-    saved = read(path, backbone, code=code)
     learner, layout = saved.learner, saved.layout
     config = learner.plan.config
     kind = "features" if layout.kind == "features" else "bytes" if layout.stored == "uint8" else "floats"
@@ -86,8 +98,21 @@ def _classifier(path: Path, backbone: Given | None, code: Collection[str]) -> Tr
         tasks=learner.history,
         weights=learner.weights(),
         own=learner.plan.own,
+        kept=tuple(_kept(saved)),
+        history=told(saved.held.history, learner.history, saved.labels.values.tolist()),
     )
     return whole.with_columns(tuple(column for column in saved.labels.order.tolist() if column in learner.seen))
+
+
+def _kept(saved: Saved) -> Iterator[Kept]:
+    """What a classifier has held out of training, and what it remembers of it."""
+    layout = saved.layout
+    mean, std = (torch.tensor(values).view(1, -1, 1, 1) for values in (layout.mean, layout.std))
+    found = {"held-out examples": saved.held.examples, "the memory": saved.learner.memory()}
+    for what, examples in found.items():
+        if examples is not None and len(examples):
+            x = examples.x.cpu()
+            yield Kept(what, x if layout.stored == "uint8" else x * std + mean, examples.y.cpu())
 
 
 def _run(directory: RunDirectory, code: Collection[str]) -> Trained:
@@ -155,27 +180,6 @@ def _scale(about: "_Described", config: Config, path: Path, code: Collection[str
 
 
 @dataclass(frozen=True, slots=True)
-class _Net:
-    """The network of an exported model."""
-
-    backbone: str
-    width: Annotated[int, Meta(ge=1, le=4096)] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _About:
-    """What an exported file says of its weights."""
-
-    method: str
-    net: _Net
-    shape: Shape
-    input: InputScale
-    classes: tuple[Label, ...]
-    tasks: tuple[tuple[Count, ...], ...]
-    accuracy: dict[str, list[Share | None]]
-
-
-@dataclass(frozen=True, slots=True)
 class _Inputs:
     """How a run read its examples."""
 
@@ -193,21 +197,3 @@ class _Described:
     classes: tuple[Label, ...]
     tasks: tuple[tuple[Count, ...], ...] | None = None
     inputs: _Inputs | None = None
-
-
-def exported(about: dict[str, Any], weights: Params) -> Trained:
-    """A model that was exported."""
-    with taking_over("the exported model", "Export it again."):
-        found = as_record(about, _About)
-        return Trained(
-            kind="export",
-            method=found.method,
-            backbone=found.net.backbone,
-            width=found.net.width,
-            shape=found.shape,
-            scale=found.input,
-            classes=found.classes,
-            tasks=found.tasks,
-            weights=weights,
-            accuracy=found.accuracy,
-        )

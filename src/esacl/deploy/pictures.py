@@ -1,13 +1,13 @@
 """Answers for image files: found, decoded and put to the model in batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from esacl.deploy.model import Label, Trained
 from esacl.errors import InputError, RunError
@@ -26,31 +26,62 @@ class Answer:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Files that were decoded and answered together."""
+
+    files: Sequence[Path]
+    rows: Sequence[int]  # places of those that could be read
+    pixels: Tensor  # bytes [N, C, H, W] of these
+    chances: Tensor  # [N, classes]
+    logits: Tensor
+    broken: Mapping[Path, str]
+
+
+def seen(model: Trained, files: Sequence[Path], progress: Progress = lambda done, total: None) -> Iterator[Seen]:
+    """Image files as the model sees them and what it answers, some at a time."""
+    check_reads_images(model)
+    module = model.answering()
+    for start in range(0, len(files), AT_ONCE):
+        batch = files[start : start + AT_ONCE]
+        pixels, rows, broken = read_for(model, batch)
+        yield Seen(batch, rows, pixels, *asked(module, pixels.float() / 255), broken)
+        progress(start + len(batch), len(files))
+
+
+def read_for(model: Trained, files: Sequence[Path]) -> tuple[Tensor, list[int], dict[Path, str]]:
+    """Files as bytes [N, C, H, W] as the model reads them, the places of these, and why others could not be read."""
+    read, broken = decoded([(path, row) for row, path in enumerate(files)], model.shape[1:], model.scale.resize)
+    pixels = to_channels(read.x, model.shape[0]) if len(read) else torch.empty(0, *model.shape, dtype=torch.uint8)
+    return pixels, read.y.tolist(), broken
+
+
+def asked(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities and logits for a batch."""
+    if not len(x):
+        return torch.empty(0, 0), torch.empty(0, 0)
+    with torch.no_grad():
+        chances, logits = module(x)
+    if not chances.isfinite().all():
+        raise RunError(
+            "the model answers with NaN: its weights are no numbers, or too large. Train or export it again."
+        )
+    return chances, logits
+
+
 def answers(
     model: Trained, paths: Sequence[Path], top: int, progress: Progress = lambda done, total: None
 ) -> Iterator[Answer]:
     """An answer for each file, and for each image in the folders, in their order."""
     check_reads_images(model)
-    module = model.answering()
     files, missing = _found(paths)
-    for start in range(0, len(files), AT_ONCE):
-        batch = files[start : start + AT_ONCE]
-        read, broken = decoded([(path, row) for row, path in enumerate(batch)], model.shape[1:], model.scale.resize)
-        chances: dict[int, Tensor] = {}
-        if len(read):
-            with torch.no_grad():
-                shares, _ = module(to_channels(read.x, model.shape[0]).float() / 255)
-            if not shares.isfinite().all():
-                raise RunError(
-                    "the model answers with NaN: its weights are no numbers, or too large. Train or export it again."
-                )
-            chances = dict(zip(read.y.tolist(), shares))
-        for row, path in enumerate(batch):
+    for batch in seen(model, files, progress):
+        chances = dict(zip(batch.rows, batch.chances))
+        for row, path in enumerate(batch.files):
             if row in chances:
                 yield Answer(path, _best(chances[row], model.classes, top))
             else:
-                yield Answer(path, problem=broken[path])
-        progress(start + len(batch), len(files))
+                yield Answer(path, problem=batch.broken[path])
     yield from missing
 
 

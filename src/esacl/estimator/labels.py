@@ -65,8 +65,6 @@ class Labels:
         known = self.with_new(given, room)
         if classes is None:
             return known
-        from sklearn.utils import column_or_1d  # slow to import, and files are read without it
-
         named = column_or_1d(classes)
         known = known.with_new(named, room)
         strange = np.setdiff1d(given, named).tolist()

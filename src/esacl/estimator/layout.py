@@ -43,7 +43,7 @@ class InputLayout:
     @staticmethod
     def of(array: Array, channels: str, resize: Rule) -> "InputLayout":
         """The layout of the first task's examples."""
-        kind, moved = _arranged(array, channels)
+        kind, moved = arranged(array, channels)
         shape = (moved.shape[1], moved.shape[2], moved.shape[3])
         if moved.dtype == np.uint8:
             inputs = measured_inputs(_tensor(moved))
@@ -61,7 +61,7 @@ class InputLayout:
 
     def examples(self, array: Array, channels: str) -> Tensor:
         """Arrays of this layout as they are stored: [N, C, H, W]."""
-        kind, moved = _arranged(array, channels)
+        kind, moved = arranged(array, channels)
         stored = "uint8" if moved.dtype == np.uint8 else "float32"
         if (kind, moved.shape[1:], stored) != (self.kind, self.shape, self.stored):
             raise InputError(
@@ -83,7 +83,7 @@ def _tensor(array: Array) -> Tensor:
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
-def _arranged(array: Array, channels: str) -> tuple[Literal["features", "images"], Array]:
+def arranged(array: Array, channels: str) -> tuple[Literal["features", "images"], Array]:
     """Features as [N, 1, 1, D], images as [N, C, H, W]; bytes stay bytes in images only."""
     if channels not in CHANNELS:
         raise ConfigError(f"channels = {channels!r} is not allowed. Allowed: {', '.join(map(repr, CHANNELS))}.")

@@ -115,6 +115,11 @@ class Learner:
         """The column of the most likely class of each example."""
         return self.seen_logits(x).argmax(1)
 
+    def memory(self) -> Examples | None:
+        """The examples that its method remembers; None where it remembers none."""
+        assert self._trainer is not None
+        return self._trainer.parts.objective.buffer_examples()
+
     def weights(self) -> Params:
         """The model's state as it answers, with a head that gives the readout's answers: for use elsewhere."""
         assert self._trainer is not None

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from esacl.config import SHORT_NAMES
 from esacl.errors import RunError
-from esacl.files import write_atomic
 from esacl.paper import STREAMS
 from esacl.report.differences import difference_table
+from esacl.report.html import filled, write_html
 from esacl.report.load import load_run
 from esacl.report.metrics import columns
 from esacl.report.rows import Row, differing, records_of, rows_of, settings_of, tables_of
@@ -60,28 +60,15 @@ def write_report(run_dirs: Sequence[Path], out: Path) -> Path:
 
 def write_page(study: Study, out: Path) -> Path:
     """Write the page of a study; an existing file is replaced at once."""
-    page = render(study, out.parent)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(out, page)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise RunError(
-            f"cannot write the report to {str(out)!r}: {reason}. The results are saved: put that right, or write the "
-            f"report elsewhere with `esacl report DIR --out FILE`."
-        ) from None
-    return out
+    again = "The results are saved: put that right, or write the report elsewhere with `esacl report DIR --out FILE`."
+    return write_html(render(study, out.parent), out, again)
 
 
 def render(study: Study, folder: Path) -> str:
     """The page as text: always the same for the same runs. Links lead to reports of runs that are below its folder."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    pages = Environment(loader=PackageLoader("esacl.report"), autoescape=True, undefined=StrictUndefined)
-    pages.trim_blocks = pages.lstrip_blocks = True
     runs = _runs(study) if study.whole else []
     if study.whole and len(runs) == 1:
-        return pages.get_template("run.html").render(run=runs[0])
+        return filled("run.html", run=runs[0])
     script = files("esacl.report").joinpath("templates/hover.js").read_text(encoding="utf-8")
     digest = "sha256-" + b64encode(sha256(script.encode()).digest()).decode()
     targets = {id(run.record): f"#{run.id}" for run in runs}
@@ -93,7 +80,7 @@ def render(study: Study, folder: Path) -> str:
     facts += [("failed", len(study.failures))] if study.failures else []
     facts += [("stopped", len(study.stopped))] if study.stopped else []
     given = {"study": study, "facts": facts, "sections": sections, "runs": runs, "glossary": GLOSSARY}
-    return pages.get_template("study.html").render(**given, script=script, digest=digest)
+    return filled("study.html", **given, script=script, digest=digest)
 
 
 def _runs(study: Study) -> list[RunView]:

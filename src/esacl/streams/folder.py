@@ -76,6 +76,16 @@ def read_task(
     return names, examples, broken
 
 
+def labelled(path: Path) -> list[tuple[Path, str]]:
+    """Every image file below the classes of a folder, or of its test split where it has one, with its class."""
+    if not path.is_dir():
+        raise DataError(f"there is no folder {str(path)!r}. Give the folder that holds one sub-folder for each class.")
+    train, test = _roots(path)
+    root = train if test is None else test
+    names = _class_names(root, least=1)
+    return [(file, names[place]) for file, place in _listed(root, names)]
+
+
 def _roots(path: Path) -> tuple[Path, Path | None]:
     """Where the training and the test classes are. A `test` folder wins over `val`."""
     for name in ("test", "val"):
