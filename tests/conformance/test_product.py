@@ -27,7 +27,7 @@ BESIDE = [
     ("er", {"update": "frank-wolfe"}, {"update": SMALL}),
     ("er", {"update": "adam"}, {}),
     ("er", {"constraint": "gpm"}, {}),
-    *(("er", {"readout": name}, {}) for name in ("nearest-mean", "refit", "lda", "random-features")),
+    *(("er", {"readout": name}, {}) for name in ("nearest-mean", "refit", "lda", "two-step", "random-features")),
     ("esacl-icarl", {"readout": "probe"}, {}),
     ("finetune", {"readout": "bias"}, {}),
     ("esacl-er", {"average": "ema", "readout": "refit"}, {}),

@@ -12,6 +12,7 @@ from esacl.documents import Finite, Spread
 from esacl.errors import CheckpointError, ConfigError, RunError
 from esacl.metrics.evaluation import Label as Label
 from esacl.nets import Model, OwnNet, check_backbone, outline
+from esacl.nets.choice import CHOICE, TaskChoice
 from esacl.nets.expansion import SEED
 from esacl.nets.partition import partition
 from esacl.nets.room import building
@@ -127,7 +128,7 @@ class Trained:
         """The same with these columns of the head, in this order."""
         place = {column: new for new, column in enumerate(columns)}
         rows = list(columns)
-        head = {name: value for name, value in self.weights.items() if name.startswith("head.")}
+        head = {name: value for name, value in self.weights.items() if name.startswith(("head.", CHOICE))}
         if any(not value.ndim or len(value) <= max(rows, default=0) for value in head.values()):
             raise self._unfit()
         return replace(
@@ -188,6 +189,10 @@ class Trained:
             if seed.dtype != torch.int64 or seed.ndim or head.ndim != 2 or not head.numel():
                 raise self._unfit()
             model.expand(int(seed), head.shape[1])
+        if (member := self.weights.get(f"{CHOICE}member")) is not None:
+            if member.dtype != torch.bool or member.ndim != 2:
+                raise self._unfit()
+            model.choice = TaskChoice(classes, member.shape[1], model.head.in_features)
         return model
 
 

@@ -26,6 +26,7 @@ from esacl.readouts.nearest_mean import NearestMean
 from esacl.readouts.probe import LinearProbe
 from esacl.readouts.random_features import RandomFeatures
 from esacl.readouts.refit import Refit
+from esacl.readouts.two_step import TwoStep
 from esacl.selection.base import KeepAll
 from esacl.selection.ranked import Ranked
 from esacl.selection.removal import LossRemoval, Removal
@@ -68,6 +69,7 @@ PARTS: dict[str, dict[str, type[Part]]] = {
         "bias": Bias,
         "nearest-mean": NearestMean,
         "lda": Lda,
+        "two-step": TwoStep,
         "random-features": RandomFeatures,
         "probe": LinearProbe,
     },

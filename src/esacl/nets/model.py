@@ -10,6 +10,7 @@ from esacl import plugins
 from esacl.code import is_own, message
 from esacl.errors import CheckpointError, ConfigError, unknown_name
 from esacl.nets.backbones import BACKBONES, Backbone, Shape
+from esacl.nets.choice import TaskChoice
 from esacl.nets.expansion import RandomExpansion
 from esacl.nets.room import building
 from esacl.nets.traits import NetTraits
@@ -31,6 +32,7 @@ class Model(nn.Module):
         self.report: str | None = None  # of the weights that it began with
         self.expansion: RandomExpansion | None = None  # of the features that the head reads
         self.head = nn.Linear(features, classes)
+        self.choice: TaskChoice | None = None  # of the task, before the head chooses the class
 
     def expand(self, seed: int, size: int) -> None:
         """Let the head read a random expansion of the features."""
@@ -40,7 +42,8 @@ class Model(nn.Module):
     def forward(self, x: Tensor) -> Outputs:
         """Features and logits of a batch."""
         features = self.backbone(x)
-        return Outputs(features, self.head(features if self.expansion is None else self.expansion(features)))
+        logits = self.head(features if self.expansion is None else self.expansion(features))
+        return Outputs(features, logits if self.choice is None else self.choice(features, logits))
 
 
 @dataclass(frozen=True, slots=True)
