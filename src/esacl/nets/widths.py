@@ -90,6 +90,17 @@ def taken(value: Tensor, places: Places) -> Tensor:
     return torch.empty(found.shape, dtype=found.dtype, device=found.device).copy_(found)
 
 
+def written(model: nn.Module) -> dict[str, list[str]]:
+    """Names of the parameters that write each group of units; a row of each belongs to one channel."""
+    found: dict[str, list[str]] = {}
+    parameters = dict(model.named_parameters())
+    for tensor in _tensors(model, connections(model)):
+        group = tensor.sides[0][0]
+        if group != HEAD and tensor.name in parameters:
+            found.setdefault(group, []).append(tensor.name)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Tensor:
     """A parameter or statistic whose shape follows widths."""

@@ -149,8 +149,11 @@ class FrankWolfe(torch.optim.Optimizer):
     def _polytope(self, params: list[Tensor], group: Mapping[str, Any]) -> KSparsePolytope:
         """The polytope of the vector that the parameters form together."""
         share: float = group["k"]
-        count = max(1, round(share * sum(self._free[param] for param in params)))
-        return KSparsePolytope(count, self.state[params[0]]["radius"])
+        return KSparsePolytope(max(1, round(share * self._dimensions(params))), self.state[params[0]]["radius"])
+
+    def _dimensions(self, params: list[Tensor]) -> int:
+        """What K is a share of: the coordinates that may move."""
+        return sum(self._free[param] for param in params)
 
     def _begun(self, param: Tensor) -> bool:
         return "radius" in self.state.get(param, {})

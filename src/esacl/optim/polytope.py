@@ -1,4 +1,4 @@
-"""The K-sparse polytope: the convex hull of all vectors with k entries ±radius and zeros elsewhere."""
+"""K-sparse polytopes: convex hulls of all vectors with k entries ±radius, or of matrices with k rows of one length."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -53,6 +53,39 @@ class KSparsePolytope:
     def pull_inside(self, x: Tensor) -> Tensor:
         """x itself inside the polytope, otherwise the point of the boundary in the direction of x."""
         return x / self.gauge(x).clamp(min=1.0)
+
+    @property
+    def diameter(self) -> float:
+        """Largest distance of two points: between a vertex and its opposite."""
+        return 2 * self.radius * sqrt(self.k)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSparsePolytope:
+    """The convex hull of all matrices with k rows of length radius and zeros elsewhere: K-sparse by rows.
+
+    >>> GroupSparsePolytope(k=1, radius=2.0).lmo(torch.tensor([[0.0, 1.0], [3.0, 4.0]]))
+    tensor([[ 0.0000,  0.0000],
+            [-1.2000, -1.6000]])
+    """
+
+    k: int
+    radius: float
+
+    def corner(self, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """The vertex that minimises <direction, v>, by the lengths of the direction's rows.
+
+        Its k rows, and the factor that makes each of them of the direction's. Rows of 0 are left out.
+        """
+        found = places(lengths, self.k)
+        along = lengths.index_select(0, found)
+        found, along = found[along != 0], along[along != 0]
+        return found, -self.radius / along
+
+    def lmo(self, direction: Tensor) -> Tensor:
+        """Vertex that minimises <direction, v> (linear minimisation oracle)."""
+        found, factors = self.corner(direction.norm(dim=1))
+        return torch.zeros_like(direction).index_copy_(0, found, direction[found] * factors[:, None])
 
     @property
     def diameter(self) -> float:

@@ -6,8 +6,11 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from esacl.errors import ConfigError
 from esacl.nets.network import Network
 from esacl.nets.traits import ByNorm, NetTraits
+from esacl.nets.widths import written
+from esacl.optim.channel_frank_wolfe import ChannelFrankWolfe
 from esacl.optim.frank_wolfe import FrankWolfe
 from esacl.optim.update import SgdOptions, UpdateRule
 from esacl.options import option
@@ -35,7 +38,9 @@ class PolytopeOptions(SgdOptions):
     averaging: float | None = option(None, "β of the averaged momentum instead of the window", low=0, high=0.9999)
     momentum_mode: Literal["average", "accumulate"] = option("average", "m ← βm + (1 − β)g, or m ← m + g (Eq. 15)")
     rescale: Literal["none", "gradient", "diameter"] = option("none", "η raw, by the gradient, or by the diameter")
-    scope: Literal["layer", "global"] = option("layer", "a polytope for each layer, or one for all")
+    scope: Literal["layer", "global", "channel"] = option(
+        "layer", "a polytope for each layer, one for all, or one of whole channels for each group of them"
+    )
     holds: Literal["weights", "all"] = option("weights", "what is in polytopes: prunable weights, or everything")
     pull: bool = option(False, "bring the weights inside their polytope when a task starts")
 
@@ -75,6 +80,14 @@ class PolytopeUpdate(UpdateRule):
                     remedy="Give one of the two.",
                     other=own[absolute],
                 )
+        for name, value in (("pull", True), ("rescale", "gradient"), ("rescale", "diameter"), ("holds", "all")):
+            if own["scope"] == "channel" and own[name] == value:
+                return Problem(
+                    "{given} is about single weights, but with {update.scope:channel} whole channels move.",
+                    f"update.{name}",
+                    value,
+                    remedy="Leave it out, or use {update.scope:layer}.",
+                )
         return None
 
     @property
@@ -88,13 +101,11 @@ class PolytopeUpdate(UpdateRule):
     def build(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
         """Groups of polytopes and of SGD."""
         options = self.options
+        if options.scope == "channel":
+            return self._of_channels(net, frozen, steps)
         held = net.partition.prunable if options.holds == "weights" else tuple(net.stored)
         inside = [value for name, value in net.trained.items() if name in held]
-        polytope = {
-            "params": inside,
-            "lr": options.eta if options.eta is not None else self.first_step(steps),
-            "momentum": options.averaging if options.averaging is not None else self.average_over(steps),
-        }
+        polytope = {"params": inside, **self._pace(steps)}
         outside = self.groups(net, [name for name in net.trained if name not in held])
         plain = [{**group, "polytope": False} for group in outside if group["params"]]
         return FrankWolfe(
@@ -111,6 +122,39 @@ class PolytopeUpdate(UpdateRule):
             weight_decay=options.weight_decay,
             frozen={net.trained[name]: mask for name, mask in frozen.items()},
         )
+
+    def _of_channels(self, net: Network, frozen: Params, steps: int) -> torch.optim.Optimizer:
+        """A polytope for each group of units, and SGD for the head and what belongs to no group."""
+        if any(bool(mask.any()) for mask in frozen.values()) or net.narrowed is not None:
+            raise ConfigError(
+                "{given} moves whole channels, but some weights are frozen.",
+                "update.scope",
+                "channel",
+                remedy="Use {update.scope:layer}, or a method that freezes nothing.",
+            )
+        names = list(written(net.model).values())
+        inside = {name for group in names for name in group}
+        polytopes = [{"params": [net.stored[name] for name in group], **self._pace(steps)} for group in names]
+        outside = self.groups(net, [name for name in net.trained if name not in inside])
+        options = self.options
+        return ChannelFrankWolfe(
+            [*polytopes, *({**group, "polytope": False} for group in outside if group["params"])],
+            lr=options.lr,
+            k=options.k,
+            radius=options.radius,
+            radius_scale=options.radius_scale,
+            momentum=self.momentum,
+            momentum_mode=options.momentum_mode,
+            weight_decay=options.weight_decay,
+        )
+
+    def _pace(self, steps: int) -> dict[str, float]:
+        """η and β of a phase of so many steps."""
+        options = self.options
+        return {
+            "lr": options.eta if options.eta is not None else self.first_step(steps),
+            "momentum": options.averaging if options.averaging is not None else self.average_over(steps),
+        }
 
     def average_over(self, steps: int) -> float:
         """β of an average that looks back on the window: 1 − 1 / (number of steps in it)."""

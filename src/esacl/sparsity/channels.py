@@ -9,6 +9,7 @@ from torch import Tensor
 
 from esacl.nets.connections import HEAD, IMAGE, connections
 from esacl.nets.network import Network
+from esacl.nets.widths import written
 from esacl.types import Params
 
 
@@ -20,11 +21,7 @@ class Channels:
         self.scope = scope
         self.inner = [one for one in connections(net.model) if one.writes != HEAD]
         self.weights = sum(net.sizes[name] for name in net.partition.needed())  # of the whole network
-        self._writers: dict[str, list[str]] = {}  # weights, scales and shifts by group, a row for each channel
-        for one in self.inner:
-            norms = (f"{norm}.{own}" for norm in one.norms for own in ("weight", "bias"))
-            own = (one.weight, f"{one.layer}.bias", *norms)
-            self._writers.setdefault(one.writes, []).extend(name for name in own if name in net.stored)
+        self._writers = written(net.model)
 
     def scores(self) -> Params:
         """Of every channel of a group: the norm of its filters together with BatchNorm's scales and shifts."""
