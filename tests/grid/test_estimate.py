@@ -29,6 +29,14 @@ def test_an_estimate_foresees_removed_data_and_looks_at_the_memory(method, tmp_p
     assert executed_flops(kept) > 1.15 * executed  # what they remove is worth foreseeing
 
 
+def test_channels_that_leave_are_foreseen(tmp_path):
+    config = Config.of(method="esacl-er", backbone="cnn", width=16, epochs=2, limit_per_class=40)
+    removing = replace(config, options={"sparsity": {"unit": "channel"}})
+    executed = esacl.run(removing, tmp_path / "run").flops.executed
+    assert executed_flops(removing) == pytest.approx(executed, rel=0.2)
+    assert executed_flops(config) > 1.5 * executed
+
+
 def test_the_speed_is_that_of_whole_steps_of_the_method_with_its_threads(monkeypatch):
     ticks, threads = iter(range(1000)), []
     monkeypatch.setattr(

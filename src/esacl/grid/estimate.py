@@ -98,7 +98,7 @@ def _calls(config: Config, shape: tuple[int, int, int], classes: int) -> tuple[C
     trainer = assemble(resolve(brief, stream), stream, device)
     found: list[Calls] = []
     steps: list[tuple[int, int]] = []  # images and multiply-adds
-    before, epochs = (0, 0), 0
+    before, epochs, dense = (0, 0), 0, trainer.net.meter.dense  # which later tasks may have less of
     for event in trainer.run():
         now = trainer.samples, trainer.net.meter.executed_macs.get("train", 0)
         if isinstance(event, StepDone):
@@ -107,7 +107,7 @@ def _calls(config: Config, shape: tuple[int, int, int], classes: int) -> tuple[C
         elif isinstance(event, EpochDone):
             epochs += 1
         elif isinstance(event, TaskDone):
-            dense, images = trainer.net.meter.dense, len(stream.stages[event.task].train)
+            images = len(stream.stages[event.task].train)
             usual = median(macs / count for count, macs in steps)
             seen = sum(count for count, _ in steps)  # with what is remembered and trained on
             once = sum(macs for _, macs in steps) - usual * seen

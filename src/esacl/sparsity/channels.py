@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from esacl.nets.connections import HEAD, IMAGE, connections
+from esacl.nets.connections import HEAD, connections
 from esacl.nets.network import Network
 from esacl.nets.widths import written
 from esacl.types import Params
@@ -21,7 +21,8 @@ class Channels:
         self.scope = scope
         self.inner = [one for one in connections(net.model) if one.writes != HEAD]
         self.weights = sum(net.sizes[name] for name in net.partition.needed())  # of the whole network
-        self._writers = written(net.model)
+        held = {one.writes for one in self.inner if one.weight not in net.stored}  # layers that training leaves alone
+        self._writers = {group: names for group, names in written(net.model).items() if group not in held}
 
     def scores(self) -> Params:
         """Of every channel of a group: the norm of its filters together with BatchNorm's scales and shifts."""
@@ -29,6 +30,10 @@ class Channels:
             group: torch.stack([_rows(self.net.stored[name]).square().sum(1) for name in names]).sum(0).sqrt()
             for group, names in self._writers.items()
         }
+
+    def units(self) -> dict[str, int]:
+        """Channels of each group that may lose some."""
+        return {group: len(self.net.stored[names[0]]) for group, names in self._writers.items()}
 
     def kept(self, budget: int) -> dict[str, Tensor]:
         """The channels of each group that stay, such that at most so many weights do; at least one of each group."""
@@ -70,15 +75,17 @@ class Channels:
         stored, known = self.net.stored, {one.weight for one in self.inner}
         found = sum(stored[name].numel() for name in self.net.partition.prunable if name not in known)
         for one in self.inner:
-            columns = stored[one.weight].shape[1] if one.reads == IMAGE else one.columns(widths[one.reads])
-            found += widths[one.writes] * columns * prod(stored[one.weight].shape[2:])
+            if one.weight in stored:
+                rows, columns, *kernel = stored[one.weight].shape
+                columns = one.columns(widths[one.reads]) if one.reads in widths else columns
+                found += widths.get(one.writes, rows) * columns * prod(kernel)
         return found
 
     def shrinking(self, kept: Mapping[str, Tensor], factor: float) -> Params:
         """What a step multiplies the other channels by: BatchNorm's scale and shift, or filters without BatchNorm."""
         found = {}
         for one in self.inner:
-            if len(kept[one.writes]) == len(self.net.stored[one.weight]):
+            if one.writes not in kept or len(kept[one.writes]) == len(self.net.stored[one.weight]):
                 continue
             silent = (one.norm or one.layer, *one.later)
             for name in self._writers[one.writes]:

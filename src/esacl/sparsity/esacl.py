@@ -207,8 +207,8 @@ class Esacl(SparsityStrategy):
         """Those that are worth their weights."""
         if self.channels is None:
             return {}
-        stay = self._stay(self.channels, task.index)
-        return {} if all(len(stay[one.writes]) == len(net.stored[one.weight]) for one in self.channels.inner) else stay
+        stay, units = self._stay(self.channels, task.index), self.channels.units()
+        return {group: chosen for group, chosen in stay.items() if len(chosen) < units[group]}
 
     def _stay(self, channels: Channels, task: int) -> dict[str, Tensor]:
         """Channels that stay after a task."""
