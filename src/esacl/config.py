@@ -67,6 +67,11 @@ class StreamConfig:
     resize: Literal["crop", "pad", "squash"] = option(
         "crop", "images that are not square: crop to the middle, pad with black, or squash"
     )
+    cache: Literal["ram", "disk", "none"] | None = option(
+        None,
+        "where decoded images of a folder are kept: in memory, in a file, or nowhere (default: in memory up to 1 GiB, "
+        "else in a file)",
+    )
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
 
     @property
@@ -112,7 +117,7 @@ class MachineConfig:
     threads: int | None = option(
         None, "CPU threads a process (default: 1 for the MLP, else torch's own choice, divided)", low=1, high=1024
     )
-    cache: int | None = option(
+    feature_cache: int | None = option(
         None,
         "MB of memory for what frozen layers answered to images that come again; 0: none (default: 512 where they do)",
         low=0,
@@ -164,6 +169,7 @@ class Config:
         limit_per_class: int | None = None,
         image_size: int | None = None,
         resize: Literal["crop", "pad", "squash"] | None = None,
+        cache: Literal["ram", "disk", "none"] | None = None,
         epochs: int | None = None,
         budget: str | None = None,
         batch_size: int | None = None,
@@ -182,7 +188,7 @@ class Config:
         device: str | None = None,
         precision: Literal["32", "bf16", "16"] | None = None,
         threads: int | None = None,
-        cache: int | None = None,
+        feature_cache: int | None = None,
         processes: int | None = None,
         lr: float | None = None,
         buffer: int | None = None,

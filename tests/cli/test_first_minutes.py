@@ -84,7 +84,7 @@ def test_a_full_disk_at_any_file_is_one_line_and_the_run_ends_the_same_once_ther
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_any_data_are_read(fails, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("esacl.streams.folder.decoded", lambda *_: pytest.fail("the images were read"))
+    monkeypatch.setattr("esacl.streams.photos.decoded", lambda *_: pytest.fail("the images were read"))
     words = ["run", "--stream", f"folder:{photos({'a': 3, 'b': 3})}", "--out"]
     (tmp_path / "file").write_text("mine")
     assert f"cannot write to '{tmp_path / 'file'}': '{tmp_path / 'file'}' is a file" in fails(*words, tmp_path / "file")
@@ -105,7 +105,7 @@ def test_interrupted_while_images_are_read_leaves_nothing_behind(interrupts, pho
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("esacl.streams.folder.decode_resized", stop)
+    monkeypatch.setattr("esacl.streams.photos.decode_resized", stop)
     folder = photos({"a": 3, "b": 3})
     assert "interrupted" in interrupts("run", "--stream", f"folder:{folder}", "--out", tmp_path / "run")
     assert "interrupted" in interrupts("learn", tmp_path / "model", folder, "--method", "er")

@@ -23,6 +23,7 @@ SURFACE = {
         "--data-dir",
         "--device",
         "--epochs",
+        "--feature-cache",
         "--fit-loss",
         "--freeze",
         "--gradient",

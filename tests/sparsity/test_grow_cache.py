@@ -79,4 +79,4 @@ def test_the_cache_is_on_by_default_where_images_come_again_and_cost_something(t
     assert size(False) == size(True, train=replace(config.train, augment_copies=3)) == 512 << 20
     assert size(True) == 0
     assert size(False, net=NetConfig("mlp", 16)) == 0, "looking up costs more"
-    assert size(True, machine=MachineConfig(cache=3)) == 3 << 20
+    assert size(True, machine=MachineConfig(feature_cache=3)) == 3 << 20

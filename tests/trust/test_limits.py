@@ -20,7 +20,7 @@ from esacl.deploy.weights import read_export, write_export
 from esacl.errors import ConfigError, DataError, EsaclError
 from esacl.nets import build_model
 from esacl.sealed import seal
-from esacl.streams import folder
+from esacl.streams import photos
 from esacl.streams.archive import open_archive
 from esacl.streams.images import decode_rgb
 from esacl.streams.limits import max_pixels
@@ -151,6 +151,6 @@ def test_a_folder_of_too_many_images_says_how_much_memory_it_needs(monkeypatch):
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr(folder.np, "empty", full)
+    monkeypatch.setattr(photos.np, "empty", full)
     with pytest.raises(DataError, match=r"1,024 images of 512 × 512 need 0\.8 GiB.*smaller image size or fewer"):
-        folder.decoded([(Path("x.png"), 0)] * 1024, (512, 512), "crop")
+        photos.decoded([(Path("x.png"), 0)] * 1024, (512, 512), "crop")

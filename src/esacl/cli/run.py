@@ -58,6 +58,7 @@ def run_command(
     limit_per_class: Annotated[int | None, setting("stream.limit_per_class", DATA)] = None,
     image_size: Annotated[int | None, setting("stream.image_size", DATA)] = None,
     resize: Annotated[Literal["crop", "pad", "squash"] | None, setting("stream.resize", DATA)] = None,
+    cache: Annotated[Literal["ram", "disk", "none"] | None, setting("stream.cache", DATA)] = None,
     epochs: Annotated[int | None, setting("train.epochs", TRAINING)] = None,
     budget: Annotated[str | None, setting("train.budget", TRAINING)] = None,
     batch_size: Annotated[int | None, setting("train.batch_size", TRAINING)] = None,
@@ -89,7 +90,7 @@ def run_command(
     device: Annotated[str | None, setting("machine.device", MACHINE)] = None,
     precision: Annotated[Literal["32", "bf16", "16"] | None, setting("machine.precision", MACHINE)] = None,
     threads: Annotated[int | None, setting("machine.threads", MACHINE)] = None,
-    cache: Annotated[int | None, setting("machine.cache", MACHINE)] = None,
+    feature_cache: Annotated[int | None, setting("machine.feature_cache", MACHINE)] = None,
     processes: Annotated[int | None, setting("machine.processes", MACHINE)] = None,
     tensorboard: Board = False,
     overwrite: Annotated[bool, described("replace a run that is in --out already", OUTPUT, negative="")] = False,
@@ -119,6 +120,7 @@ def run_command(
         "limit_per_class": limit_per_class,
         "image_size": image_size,
         "resize": resize,
+        "cache": cache,
         "epochs": epochs,
         "budget": budget,
         "batch_size": batch_size,
@@ -136,7 +138,7 @@ def run_command(
         "device": device,
         "precision": precision,
         "threads": threads,
-        "cache": cache,
+        "feature_cache": feature_cache,
         "processes": processes,
         "lr": lr,
         "backbone_lr": backbone_lr,
@@ -247,6 +249,8 @@ def _train(open_run: Callable[[Progress], AbstractContextManager[Run]], json: bo
                     listen(event)
                     tell(event)
             results = opened.finish()
+            if opened.stream.left_out is not None and (opened.stream.left_out.grey or opened.stream.left_out.much):
+                STATUS.print(f"note: {opened.stream.left_out.told(opened.stream.name)}", markup=False, soft_wrap=True)
         except (KeyboardInterrupt, OSError) as error:
             again = f"esacl resume {quote(str(opened.directory.path))}"
             if isinstance(error, KeyboardInterrupt):

@@ -86,7 +86,7 @@ def lesson(
     names, examples, broken = read_task(folder, (height, width), rule, progress)
     warn_of_twins(names, [] if model is None or numbers else list(map(str, saved.labels.values)))
     labels = np.array([_number(name, folder) for name in names] if numbers else names)
-    x = to_channels(examples.x, channels).numpy()
+    x = to_channels(examples.x[:], channels).numpy()
     return Lesson(np.moveaxis(x, 1, 3) if last else x, labels[examples.y.numpy()], broken)
 
 

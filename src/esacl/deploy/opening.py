@@ -111,7 +111,7 @@ def _kept(saved: Saved) -> Iterator[Kept]:
     found = {"held-out examples": saved.held.examples, "the memory": saved.learner.memory()}
     for what, examples in found.items():
         if examples is not None and len(examples):
-            x = examples.x.cpu()
+            x = examples.x[:].cpu()
             yield Kept(what, x if layout.stored == "uint8" else x * std + mean, examples.y.cpu())
 
 

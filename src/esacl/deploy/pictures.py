@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from esacl.deploy.model import Label, Trained
 from esacl.errors import InputError, RunError
-from esacl.streams.folder import decoded, image_files
 from esacl.streams.images import Progress
+from esacl.streams.listing import image_files
+from esacl.streams.photos import decoded
 
 AT_ONCE = 256  # files that are decoded and answered together
 
@@ -52,7 +53,7 @@ def seen(model: Trained, files: Sequence[Path], progress: Progress = lambda done
 def read_for(model: Trained, files: Sequence[Path]) -> tuple[Tensor, list[int], dict[Path, str]]:
     """Files as bytes [N, C, H, W] as the model reads them, the places of these, and why others could not be read."""
     read, broken = decoded([(path, row) for row, path in enumerate(files)], model.shape[1:], model.scale.resize)
-    pixels = to_channels(read.x, model.shape[0]) if len(read) else torch.empty(0, *model.shape, dtype=torch.uint8)
+    pixels = to_channels(read.x[:], model.shape[0]) if len(read) else torch.empty(0, *model.shape, dtype=torch.uint8)
     return pixels, read.y.tolist(), broken
 
 

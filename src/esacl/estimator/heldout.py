@@ -63,7 +63,7 @@ class HeldOut:
         """
         if self.examples is None and share == 0:
             return task, self
-        marks, known = _marks(task.x), set() if self.examples is None else set(_marks(self.examples.x))
+        marks, known = _marks(task.x[:]), set() if self.examples is None else set(_marks(self.examples.x[:]))
         chosen: list[int] = []
         for column in sorted(new) if share else ():
             first: dict[bytes, int] = {}
@@ -74,7 +74,7 @@ class HeldOut:
             rows = list(first.values())
             chosen += [rows[place] for place in order[:wanted]]
         added = task.take(torch.tensor(sorted(chosen), dtype=torch.int64))
-        out = known | set(_marks(added.x))
+        out = known | set(_marks(added.x[:]))
         left = torch.tensor([row for row, mark in enumerate(marks) if mark not in out], dtype=torch.int64)
         if len(left) < 2:
             raise InputError(
@@ -89,7 +89,7 @@ class HeldOut:
         rows: tuple[tuple[int, int, int], ...] = ()
         lost = won = 0
         if held is not None and len(held):
-            right = after.answers(held.x) == held.y
+            right = after.answers(held.x[:]) == held.y
             columns = sorted(set(held.y.tolist()))
             rows = tuple((c, int(right[held.y == c].sum()), int((held.y == c).sum())) for c in columns)
             old = torch.tensor([before is not None and column in before.seen for column in held.y.tolist()])
@@ -129,7 +129,7 @@ def _marks(x: Tensor) -> list[bytes]:
 
 
 def _joined(one: Examples | None, other: Examples) -> Examples:
-    return other if one is None else Examples(torch.cat([one.x, other.x]), torch.cat([one.y, other.y]))
+    return other if one is None else Examples.joined([one, other])
 
 
 def _trimmed(held: Examples) -> Examples | None:
@@ -137,7 +137,7 @@ def _trimmed(held: Examples) -> Examples | None:
     if not len(held):
         return None
     columns = sorted(set(held.y.tolist()))
-    size = held.x[0].numel() * held.x.element_size()
+    size = held.x[0].nbytes
     most = max(1, min(PER_CLASS, BYTES // (size * len(columns))))
     kept = torch.cat([(held.y == column).nonzero().flatten()[:most] for column in columns])
     return held.take(kept.sort().values)

@@ -19,7 +19,7 @@ from esacl.ranking import largest_of_all
 from esacl.rng import generator
 from esacl.runner import Run, open_finished
 from esacl.sparsity.esacl import adaptive_scores, scope_for
-from esacl.streams.base import Stream
+from esacl.streams.base import Examples, Stream
 from esacl.types import Params
 
 REACH = 1.5  # how far the way to the pruned point is followed, in its own length
@@ -178,10 +178,9 @@ def _pruned(weights: Params, net: Network, sparsity: float) -> Params:
 
 def _sample(stream: Stream, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Training examples of all tasks."""
-    x = torch.cat([task.train.x for task in stream.tasks])
-    y = torch.cat([task.train.y for task in stream.tasks])
-    rows = torch.randperm(len(y), generator=generator(seed, "landscape", "examples"))[:count]
-    return x[rows], y[rows]
+    found = Examples.joined([task.train for task in stream.tasks])
+    rows = torch.randperm(len(found), generator=generator(seed, "landscape", "examples"))[:count]
+    return found.x[rows], found.y[rows]
 
 
 def _loss(net: Network, run: Run, x: Tensor, y: Tensor) -> Loss:

@@ -4,24 +4,25 @@ import torch
 from torch import Tensor
 
 from esacl.nets.network import Network
+from esacl.streams.rows import Rows, portions
 from esacl.types import Context, Outputs
 
 CHUNK = 256  # examples of which features are taken at once
 
 
-def features_of(net: Network, context: Context, images: Tensor) -> Tensor:
+def features_of(net: Network, context: Context, images: Rows) -> Tensor:
     """Features of stored images as they are, in evaluation mode."""
     return torch.cat([outputs.features for outputs in _answers(net, context, images)])
 
 
-def logits_of(net: Network, context: Context, images: Tensor) -> Tensor:
+def logits_of(net: Network, context: Context, images: Rows) -> Tensor:
     """What the network's head answers to them."""
     return torch.cat([outputs.logits for outputs in _answers(net, context, images)])
 
 
-def _answers(net: Network, context: Context, images: Tensor) -> list[Outputs]:
+def _answers(net: Network, context: Context, images: Rows) -> list[Outputs]:
     with net.inference():
-        return [net(context.inputs.plain(part.to(context.device))) for part in torch.split(images, CHUNK)]
+        return [net(context.inputs.plain(part.to(context.device))) for part in portions(images, CHUNK)]
 
 
 def features_move(net: Network) -> bool:

@@ -15,6 +15,7 @@ from esacl.objectives.exemplars import ExemplarObjective, ExemplarOptions
 from esacl.options import option
 from esacl.rng import generator
 from esacl.streams.base import Task
+from esacl.streams.rows import Rows
 from esacl.types import Batch, Context, Outputs, Params, Replay, State
 
 
@@ -103,7 +104,7 @@ class Co2l(ExemplarObjective):
         self._meter.charge(passes * len(features) * macs)
         return project(features, head)
 
-    def choose(self, net: Network, images: Tensor, column: int, count: int) -> Tensor:
+    def choose(self, net: Network, images: Rows, column: int, count: int) -> Tensor:
         """At random."""
         return torch.randperm(len(images), generator=generator(self.context.seed, "exemplars", column))[:count]
 

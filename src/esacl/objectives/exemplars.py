@@ -16,6 +16,7 @@ from esacl.objectives.teacher import Teacher
 from esacl.options import option
 from esacl.rng import derive, generator
 from esacl.streams.base import Examples, Task
+from esacl.streams.rows import Rows, joined
 from esacl.types import Context, State
 
 
@@ -92,15 +93,13 @@ class ExemplarObjective(Objective):
         self.teacher = Teacher(net)
 
     @abstractmethod
-    def choose(self, net: Network, images: Tensor, column: int, count: int) -> Tensor:
+    def choose(self, net: Network, images: Rows, column: int, count: int) -> Tensor:
         """Rows of the images of a class that stand for it, the most telling first."""
 
     def training_set(self, task: Task) -> Examples:
         """The task and the exemplars of earlier ones."""
         stored = self.memory.examples()
-        if stored is None:
-            return task.train
-        return Examples(torch.cat([task.train.x, stored.x]), torch.cat([task.train.y, stored.y]))
+        return task.train if stored is None else Examples.joined([task.train, stored])
 
     def mixed_in(self, earlier: Sequence[Task]) -> int:
         """The share of each earlier class, or all of it where it is smaller."""
@@ -141,8 +140,8 @@ class ExemplarObjective(Objective):
         count = self.memory.share(task.classes)
         chosen = {}
         for column in task.classes:
-            images, held = task.train.x[task.train.y == column], self.memory.of(column)
-            images = images if held is None else torch.cat([images, held])
+            images, held = task.train.take(task.train.y == column).x, self.memory.of(column)
+            images = images if held is None else joined([images, held])
             chosen[column] = images[self.choose(net, images, column, min(count, len(images)))]
         self.memory.add(chosen)
 

@@ -12,6 +12,7 @@ from esacl.nets.features import features_of
 from esacl.nets.network import Network
 from esacl.objectives.exemplars import ExemplarObjective
 from esacl.problem import Problem
+from esacl.streams.rows import Rows
 from esacl.types import Batch, Columns, Outputs, Replay
 
 
@@ -53,7 +54,7 @@ class Icarl(ExemplarObjective):
         told = self.teacher(batch.inputs).logits[:, self.old].sigmoid()
         return bce(outputs.logits[:, self.old], told, reduction="none").sum(1).mean()
 
-    def choose(self, net: Network, images: Tensor, column: int, count: int) -> Tensor:
+    def choose(self, net: Network, images: Rows, column: int, count: int) -> Tensor:
         """By herding on normalised features."""
         features = normalize(features_of(net, self.context, images))
         net.meter.charge(count * features.numel())

@@ -17,6 +17,7 @@ from esacl.part import Part
 from esacl.problem import Problem
 from esacl.rng import generator
 from esacl.streams.base import Examples, Task
+from esacl.streams.rows import joined
 from esacl.types import Params, State
 
 LOOKS = 2048  # images at most that BatchNorm statistics are taken from
@@ -99,7 +100,7 @@ class Ema(Average):
 
     def _looks(self, task: Task, remembered: Examples | None) -> Iterator[Tensor]:
         """Images of the task and the memory, well mixed."""
-        images = task.train.x if remembered is None else torch.cat([task.train.x, remembered.x])
+        images = task.train.x if remembered is None else joined([task.train.x, remembered.x])
         draw = generator(self.context.seed, "average", task.index)
         order = torch.randperm(len(images), generator=draw)[:LOOKS]
         for rows in order.tensor_split(max(1, len(order) // CHUNK)):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, distributed
 
 from esacl.config import Config
-from esacl.errors import RunError
+from esacl.errors import ConfigError, RunError
 from esacl.nets.data_parallel import Unreachable
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.inputs import ImageInputs
@@ -90,6 +90,11 @@ def stream_of(state: State) -> Stream:
 
 def _task_state(task: Task) -> State:
     splits = {name: [task.split(name).x, task.split(name).y] for name in ("train", "validation", "test")}
+    if not all(isinstance(x, Tensor) for x, _ in splits.values()):
+        raise ConfigError(
+            "several processes train on images that are all in memory, but these are read when they are needed.",
+            remedy="Use {stream.cache:ram}, a smaller {stream.image_size}, or {machine.processes:1}.",
+        )
     return {"index": task.index, "classes": task.classes, **splits}
 
 

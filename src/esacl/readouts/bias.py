@@ -84,7 +84,8 @@ class Bias(FeatureReadout):
             lengths = net.effective_state()["head.weight"].detach().norm(dim=1).cpu()
             self.scale[seen] = aligning(lengths[seen], groups[seen]).to(self.scale)
             return
-        self.kept[task.index] = task.train.take(self._held_out(task))
+        held = self._held_out(task)
+        self.kept[task.index] = Examples(task.train.x[held], task.train.y[held])
         found = self._examples(task, remembered)
         logits = logits_of(net, self.context, found.x).cpu().double()
         columns = seen.nonzero().squeeze(1)
@@ -98,8 +99,7 @@ class Bias(FeatureReadout):
         """What was held out of every task; where nothing was, what is remembered."""
         whole = self.kept.keys() >= {*range(task.index + 1)}
         if whole and any(len(own) for own in self.kept.values()):
-            parts = list(self.kept.values())
-            return Examples(torch.cat([own.x for own in parts]), torch.cat([own.y for own in parts]))
+            return Examples.joined(list(self.kept.values()))
         if remembered is None and task.index:
             raise ConfigError(
                 "there is nothing of earlier tasks to fit a bias on: nothing was held out, and nothing is remembered.",

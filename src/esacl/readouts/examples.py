@@ -39,16 +39,18 @@ def earlier(task: Task, remembered: Examples | None) -> Examples | None:
     """What is remembered and is not in the task: of earlier tasks, whether or not their classes return."""
     if remembered is None:
         return None
-    own = set(_identities(task.train))
-    rows = [row for row, each in enumerate(_identities(remembered)) if each not in own]
+    known = list(_identities(remembered))
+    own = {*known}.intersection(_identities(task.train))
+    rows = [row for row, each in enumerate(known) if each not in own]
     return remembered.take(torch.tensor(rows)) if rows else None
 
 
 def _identities(examples: Examples) -> Iterator[tuple[int, bytes]]:
     """What an example is told by: its class and its image."""
-    return zip(examples.y.tolist(), (image.tobytes() for image in examples.x.numpy()))
+    for images, columns in examples.portions():
+        yield from zip(columns.tolist(), (image.tobytes() for image in images.numpy()))
 
 
 def together(own: Examples, held: Examples | None) -> Examples:
     """Images of the task before the remembered ones."""
-    return own if held is None else Examples(torch.cat([own.x, held.x]), torch.cat([own.y, held.y]))
+    return own if held is None else Examples.joined([own, held])

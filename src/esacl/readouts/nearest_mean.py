@@ -42,7 +42,7 @@ class NearestMean(FeatureReadout):
         seen = task.train if remembered is None else remembered
         for column in sorted({*seen.y.tolist(), *task.classes}):
             source = seen if (seen.y == column).any() else task.train
-            own = normalize(features_of(net, self.context, source.x[source.y == column]))
+            own = normalize(features_of(net, self.context, source.take(source.y == column).x))
             self.means[column] = normalize(own.mean(0), dim=0)
             self.known[column] = True
 

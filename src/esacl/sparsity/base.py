@@ -13,6 +13,7 @@ from esacl.options import option
 from esacl.part import Part
 from esacl.rng import generator
 from esacl.streams.base import Examples, Task
+from esacl.streams.rows import Rows, joined
 from esacl.types import Outputs, Params
 
 
@@ -121,11 +122,11 @@ class SparsityStrategy(Part):
     def _recalibration_batches(self, task: Task, remembered: Examples | None, size: int = 256) -> Iterator[Tensor]:
         """Images to take statistics from, well mixed, in batches of about `size`."""
         if remembered is None:
-            images = task.train.x
+            images: Rows = task.train.x
         elif self.options.recalibrate == "memory":
-            images = torch.cat([remembered.x, self._unremembered(task, remembered)])
+            images = joined([remembered.x, self._unremembered(task, remembered)])
         else:
-            images = torch.cat([task.train.x, remembered.x])
+            images = joined([task.train.x, remembered.x])
         order = torch.randperm(len(images), generator=generator(self.context.seed, "recalibrate", task.index))
         for rows in order.tensor_split(max(1, len(images) // size)):
             yield self.context.inputs.plain(images[rows].to(self.context.device))

@@ -173,7 +173,7 @@ class Nispa(SparsityStrategy):
         columns = torch.tensor(task.classes, device=net.device)
         right = torch.zeros((), dtype=torch.int64, device=net.device)
         with net.inference():
-            for raw, y in zip(torch.split(examples.x, PORTION), torch.split(examples.y, PORTION)):
+            for raw, y in examples.portions(PORTION):
                 logits = net(self.context.inputs.plain(raw.to(net.device))).logits[:, columns]
                 right += (columns[logits.argmax(1)] == y.to(net.device)).sum()
         return right.item() / len(examples)

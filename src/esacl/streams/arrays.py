@@ -17,6 +17,7 @@ from esacl.streams.choose import cut_test
 from esacl.streams.images import measured_inputs
 from esacl.streams.inputs import ImageInputs
 from esacl.streams.resize import Rule
+from esacl.streams.rows import Rows
 from esacl.streams.split import split
 
 _FORMS = (
@@ -82,7 +83,7 @@ def from_arrays(
         raise DataError(f"class_names has {len(names)} names, but y_train has {len(found.class_names)} labels.")
     if x_test is not None:
         _check_counts(found.test, found.class_names, least=1, split="test")
-    inputs = measured(found.train.x)
+    inputs = measured(found.train.x[:])
     return split(replace(scaled(found, inputs), class_names=names), config, seed)
 
 
@@ -132,7 +133,7 @@ def scaled(source: Source, inputs: ImageInputs) -> Source:
     if source.train.x.dtype == torch.uint8 or inputs is AS_IT_IS:
         return replace(source, inputs=inputs)
     mean, std = (torch.tensor(values, dtype=torch.float64).view(1, -1, 1, 1) for values in (inputs.mean, inputs.std))
-    train, test = (Examples(((part.x - mean) / std).float(), part.y) for part in (source.train, source.test))
+    train, test = (Examples(((part.x[:] - mean) / std).float(), part.y) for part in (source.train, source.test))
     return replace(source, train=train, test=test, inputs=inputs)
 
 
@@ -231,7 +232,7 @@ def _check_counts(examples: Examples, classes: Sequence[str], least: int, split:
             raise DataError(f"class {label} has {count} {split} examples, but at least {least} are needed.")
 
 
-def form(x: Tensor) -> str:
+def form(x: Rows) -> str:
     """What examples are, in words."""
     if x.shape[1:3] == (1, 1) and x.dtype != torch.uint8:
         return f"{x.shape[3]} features"

@@ -1,6 +1,6 @@
 """Examples, tasks and streams: what the rest of the library sees of any data set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -9,15 +9,20 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from esacl.streams.inputs import ImageInputs
+from esacl.streams.listing import LeftOut
+from esacl.streams.rows import PORTION, Rows, identity, joined, portions, taken
 
 SHOWN = 10  # classes of a task that its repr lists
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Examples(Dataset[tuple[Tensor, int]]):
-    """Stored examples: images stay uint8 in memory; feature arrays are float32. A torch `Dataset` of (x, column)."""
+    """Stored examples: images are uint8; feature arrays are float32. A torch `Dataset` of (x, column).
 
-    x: Tensor  # [N, C, H, W]
+    `x` is a tensor, or, for photos that do not fit into memory, reads the rows that it is indexed by.
+    """
+
+    x: Rows  # [N, C, H, W]
     y: Tensor  # [N] int64
 
     def __len__(self) -> int:
@@ -31,7 +36,16 @@ class Examples(Dataset[tuple[Tensor, int]]):
 
     def take(self, rows: Tensor) -> "Examples":
         """The examples at `rows`."""
-        return Examples(self.x[rows], self.y[rows])
+        return Examples(taken(self.x, rows), self.y[rows])
+
+    @staticmethod
+    def joined(parts: Sequence["Examples"]) -> "Examples":
+        """Several one after the other."""
+        return Examples(joined([part.x for part in parts]), torch.cat([part.y for part in parts]))
+
+    def portions(self, size: int = PORTION) -> Iterator[tuple[Tensor, Tensor]]:
+        """All images and columns in their order, so many at a time."""
+        return zip(portions(self.x, size), torch.split(self.y, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,7 @@ class Source:
     train: Examples
     test: Examples
     inputs: ImageInputs
+    left_out: LeftOut | None = None  # files of a folder
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,6 +89,7 @@ class Stream:
     tasks: tuple[Task, ...]
     stages: tuple[Task, ...]
     inputs: ImageInputs
+    left_out: LeftOut | None = None  # files of a folder, which may become more while it is read
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -115,7 +131,7 @@ class Stream:
 
     def joint(self) -> "Stream":
         """The same tasks, trained all at once: the upper bound."""
-        parts = [_concatenate([task.split(name) for task in self.tasks]) for name in ("train", "validation", "test")]
+        parts = [Examples.joined([task.split(name) for task in self.tasks]) for name in ("train", "validation", "test")]
         classes = tuple(dict.fromkeys(column for task in self.tasks for column in task.classes))
         return replace(self, stages=(Task(0, classes, *parts),))
 
@@ -126,13 +142,9 @@ class Stream:
             for examples in (task.train, task.validation, task.test):
                 digest.update(repr((tuple(examples.x.shape), str(examples.x.dtype))).encode())
                 digest.update(examples.y.numpy().tobytes())
-                digest.update(examples.x[:: max(1, len(examples) // 16)].contiguous().numpy().tobytes())
+                digest.update(identity(examples.x))
         return digest.hexdigest()[:16]
 
 
 def _by(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape))
-
-
-def _concatenate(parts: Sequence[Examples]) -> Examples:
-    return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))

@@ -120,7 +120,7 @@ def open_stream(config: StreamConfig | str, seed: int = 0, progress: Progress | 
         if not path:
             raise ConfigError("stream 'folder:' names no folder. Write folder:PATH, such as folder:photos.")
         side = config.image_size or folder.SIDE
-        return split(folder.read(user_path(path), side, config.resize, progress), config, seed)
+        return split(folder.read(user_path(path), side, config.resize, config.cache, progress), config, seed)
     found = imported("stream", config.name) if config.is_code else _offered(config.name)
     if found is not None:
         return opened(found, config, seed)

@@ -105,6 +105,4 @@ def _images(pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
 
 
 def _joined(parts: list[Examples]) -> Examples:
-    if len(parts) == 1:
-        return parts[0]
-    return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+    return parts[0] if len(parts) == 1 else Examples.joined(parts)

@@ -41,7 +41,7 @@ def domain_stream(source: Source, config: StreamConfig, seed: int) -> Stream:
     transform = TRANSFORMS[source.name]
 
     def shown(part: Examples, index: int) -> Examples:
-        return Examples(transform(part.x, index, tasks), part.y)
+        return Examples(transform(part.x[:], index, tasks), part.y)
 
     parts = tuple(
         Task(index, only.classes, *(shown(part, index) for part in (only.train, only.validation, only.test)))

@@ -108,7 +108,7 @@ def _from_tasks(
         except DataError as error:
             raise DataError(f"task {number + 1}: {error}") from None
     _check_alike(sources)
-    inputs = measured(*(source.train.x for source in sources))
+    inputs = measured(*(source.train.x[:] for source in sources))
     order = list(dict.fromkeys(label for source in sources for label in source.class_names))
     if len(order) == 1:
         raise DataError(f"all tasks have a single class, {order[0]}; a stream needs at least 2.")

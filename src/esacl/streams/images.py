@@ -14,6 +14,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from esacl.errors import DataError
+from esacl.streams.formats import HEAD, prepare
 from esacl.streams.inputs import ImageInputs
 from esacl.streams.limits import MAX_PIXELS, max_pixels
 from esacl.streams.resize import Rule, placed
@@ -49,6 +50,7 @@ def decode_resized(data: bytes, size: tuple[int, int], rule: Rule) -> npt.NDArra
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[Image.Image]:
+    prepare(data[:HEAD])
     try:
         with Image.open(BytesIO(data)) as image:
             yield image
@@ -82,9 +84,11 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def in_threads(work: Callable[[Sequence[T]], Any], items: Sequence[T], progress: Progress | None = None) -> None:
     """Do `work` on chunks of the items on all cores; the first error ends it."""
-    chunks = [items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK)]
+    threads = min(8, os.cpu_count() or 1)
+    size = max(1, min(_CHUNK, -(-len(items) // threads)))
+    chunks = [items[start : start + size] for start in range(0, len(items), size)]
     done = 0
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for chunk, _ in zip(chunks, pool.map(work, chunks)):
                 done += len(chunk)

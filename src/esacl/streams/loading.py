@@ -7,6 +7,7 @@ from torch import Tensor
 
 from esacl.rng import derive, generator
 from esacl.streams.base import Examples, Stream
+from esacl.streams.rows import in_turn
 from esacl.types import Batch
 
 
@@ -44,9 +45,10 @@ class Loader:
         order = pool[torch.randperm(len(pool), generator=generator(self._seed, "order", self.stage, number))]
         copy = number % self._copies if self._copies else number
         keys = [derive(self._seed, "augment", self.stage, copy, view) for view in range(self._views)]
-        for index in order.tensor_split(cuts(len(order), self.batch_size)):
+        batches = order.tensor_split(cuts(len(order), self.batch_size))
+        for index, stored in zip(batches, in_turn(examples.x, batches)):
             labels = examples.y[index]
-            raw = examples.x[index].to(self._device, non_blocking=True)
+            raw = stored.to(self._device, non_blocking=True)
             where = index.to(self._device)
             views = tuple(self._inputs.augmented(raw, key, where) for key in keys)
             yield Batch(views, raw, labels.to(self._device), self._task_of[labels].to(self._device), where)

@@ -1,6 +1,7 @@
 """From a labelled data set to a stream: class order, tasks of equal size, and three splits that no seed can mix."""
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from esacl.rng import generator
 from esacl.streams.base import Examples, Source, Stream, Task
 from esacl.streams.choose import Limit, choose, cut, rows_by_class
 from esacl.streams.inputs import ImageInputs
-from esacl.streams.resize import resized
+from esacl.streams.resize import Rule, resized
 
 
 def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | None = None) -> Stream:
@@ -23,6 +24,7 @@ def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | 
     column[order] = torch.arange(classes)
     train, validation, test = _rows(source, config)
     inputs, stored = _sized(source, config)
+    gathered = partial(_gathered, size=stored, rule=config.resize, column=column)
     size = classes // tasks
     owned = [order[index * size : (index + 1) * size].tolist() for index in range(tasks)]
     learnt = _blurred([[train[k] for k in own] for own in owned], config.blur)
@@ -32,21 +34,16 @@ def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | 
             Task(
                 index,
                 tuple(range(index * size, (index + 1) * size)),
-                *(
-                    Examples(resized(part.x, stored, config.resize), part.y)
-                    for part in (
-                        _gathered(source.train, learnt[index], column),
-                        _gathered(source.train, [validation[k] for k in own], column),
-                        _gathered(source.test, [test[k] for k in own], column),
-                    )
-                ),
+                gathered(source.train, learnt[index]),
+                gathered(source.train, [validation[k] for k in own]),
+                gathered(source.test, [test[k] for k in own]),
             )
         )
     names = tuple(source.class_names[k] for k in order.tolist())
     inputs = inputs if config.augment else replace(inputs, padding=0, flip=False)
     evaluated = tuple(parts)
     stages = evaluated if config.blur == 0 else tuple(map(_with_all_classes, evaluated))
-    return Stream(source.name, names, evaluated, stages, inputs)
+    return Stream(source.name, names, evaluated, stages, inputs, source.left_out)
 
 
 def _sized(source: Source, config: StreamConfig) -> tuple[ImageInputs, tuple[int, int]]:
@@ -159,7 +156,8 @@ def _rows(source: Source, config: StreamConfig) -> tuple[list[Tensor], list[Tens
     return train, validation, test
 
 
-def _gathered(examples: Examples, groups: list[Tensor], column: Tensor) -> Examples:
+def _gathered(examples: Examples, groups: list[Tensor], column: Tensor, size: tuple[int, int], rule: Rule) -> Examples:
     """The examples of some classes in their stored order, labelled by column: the only copy that is made."""
-    rows = torch.cat(groups).sort().values
-    return Examples(examples.x[rows], column[examples.y[rows]])
+    own = examples.take(torch.cat(groups).sort().values)
+    x = own.x if tuple(own.x.shape[2:]) == size else resized(own.x[:], size, rule)
+    return Examples(x, column[own.y])

@@ -37,8 +37,7 @@ def _correct(
     examples = task.split(split)
     columns = torch.tensor(task.classes, device=net.device)
     right = torch.zeros(2, dtype=torch.int64, device=net.device)
-    for start in range(0, len(examples), batch_size):
-        raw, y = examples.x[start : start + batch_size], examples.y[start : start + batch_size]
+    for raw, y in examples.portions(batch_size):
         x, truth = stream.inputs.plain(raw.to(net.device)), y.to(net.device)
         logits = readout.logits(net, x, task.index if needs_task_id else None)
         right[0] += (columns[logits[:, columns].argmax(1)] == truth).sum()
