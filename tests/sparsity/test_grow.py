@@ -193,7 +193,7 @@ def test_random_features_refuse_a_network_that_was_widened():
 
 
 def test_replay_with_the_tasks_own_branch_alone_is_refused():
-    with pytest.raises(ConfigError, match=r"sparsity.step = 'own'.*with objective.replay = 'none'"):
+    with pytest.raises(ConfigError, match=r"sparsity.step = 'own'.*or use objective.replay = 'none'"):
         growing("grow-er", step="own")
 
 
@@ -204,3 +204,51 @@ def test_a_memory_without_replay_leaves_training_as_it_is():
     assert same(weights(kept.net), weights(plain.net))
     assert kept.net.meter.executed_macs == plain.net.meter.executed_macs
     assert len(kept.parts.objective.buffer_examples()) == 20
+
+
+def branch_replay(backbone="cnn", method="grow-er") -> Trainer:
+    options = {"objective": {"buffer": 20, "replay": "branch"}, "update": {"lr": 0.01}}
+    return trainer(method, options, net=NETS[backbone], train=TrainConfig(epochs=2, batch_size=8))
+
+
+def test_replay_in_the_branch_leaves_earlier_answers_as_they_are():
+    training = branch_replay()
+    kept: list[torch.Tensor] = []
+    for event in training.run():
+        if isinstance(event, TaskDone):
+            assert all(torch.equal(answers(training, task), before) for task, before in enumerate(kept))
+            kept.append(answers(training, event.task))
+    assert len(kept) == 3
+
+
+def test_replay_in_the_branch_trains_its_features_against_old_classes():
+    """What is replayed runs through the trunk and the own branch, and competes; its columns are gone afterwards."""
+    training, alone = finish(branch_replay()), finish(trainer("grow", {"update": {"lr": 0.01}}, net=NETS["cnn"]))
+    branches = strategy(training).branches
+    spans = [slice(*branches.spans[task][branches.head.reads]) for task in range(3)]
+    head = training.net.stored["head.weight"]
+    assert not head[:4, spans[2]].any()
+    assert head[4:, spans[2]].any()
+    assert not same(branches.values(2), strategy(alone).branches.values(2))
+    assert training.parts.objective._columns._context.columns == "seen"
+
+
+def test_a_step_with_replay_in_the_branch_costs_the_trunk_and_one_branch():
+    training = branch_replay()
+    meter = training.net.meter
+    spent = [meter.executed_macs["train"] for event in training.run() if isinstance(event, TaskDone)]
+    branches = strategy(training).branches
+    branches.learnt = frozenset({2})
+    images = 2 * 2 * 24  # epochs, current and replayed, examples of the task
+    assert spent[2] - spent[1] == images * (branches._costs[TRUNK][0] + sum(branches._cost(2)))
+
+
+@pytest.mark.parametrize("method", ["er", "esacl-er", "grow-der++"])
+def test_replay_in_the_branch_needs_a_branch_and_no_logits_of_others(method):
+    with pytest.raises(ConfigError, match=r"objective.replay = 'branch' rehearses in the branch.*Use .*'batch'"):
+        trainer(method, {"objective": {"buffer": 20, "replay": "branch"}})
+
+
+def test_replay_in_the_branch_refuses_to_run_all_of_them():
+    with pytest.raises(ConfigError, match=r"sparsity.step = 'all' runs all branches"):
+        trainer("grow-er", {"objective": {"buffer": 20, "replay": "branch"}, "sparsity": {"step": "all"}})

@@ -1,5 +1,6 @@
 """Experience replay (ER; Chaudhry et al. 2019): rehearse a few stored examples in every step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,8 +11,9 @@ from esacl.nets.network import Network
 from esacl.objectives.base import Objective
 from esacl.objectives.memory import Reservoir, StoragePlan
 from esacl.options import option
+from esacl.problem import Problem
 from esacl.streams.base import Examples
-from esacl.types import Batch, Context, Outputs, Replay, State, Trace
+from esacl.types import Batch, Columns, Context, Outputs, Replay, State, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,10 @@ class ErOptions:
     batch: Literal["joint", "apart"] = option(
         "joint", "current and replayed examples in one forward pass, which BatchNorm normalises as one batch, or in two"
     )
-    replay: Literal["batch", "none"] = option(
-        "batch", "what a step rehearses: a batch from the memory, or nothing, and the memory serves the readout alone"
+    replay: Literal["batch", "branch", "none"] = option(
+        "batch",
+        "what a step rehearses: a batch from the memory; branch: the same, through trunk and own branch of a network "
+        "that grows; none: nothing, and the memory serves the readout alone",
     )
 
 
@@ -33,6 +37,25 @@ class Er(Objective):
 
     Options = ErOptions
     keep_logits = False
+
+    @classmethod
+    def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
+        """A branch learns that old classes are none of its own."""
+        return "seen" if options["replay"] == "branch" else None
+
+    @classmethod
+    def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
+        """Replay in a branch of a network that has none, or of logits that other branches gave."""
+        if options["objective"]["replay"] != "branch" or ("trunk" in options["sparsity"] and not cls.keep_logits):
+            return None
+        lacks = "only a network that grows has branches" if not cls.keep_logits else "it distils logits of others"
+        return Problem(
+            "{given} rehearses in the branch of the task, but {why}.",
+            "objective.replay",
+            "branch",
+            remedy="Use {objective.replay:batch}, or method grow-er.",
+            why=lacks,
+        )
 
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)

@@ -60,21 +60,29 @@ class Grow(SparsityStrategy):
 
     @classmethod
     def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Replayed examples need the logits of all tasks."""
+        """Replayed examples need the logits of all tasks, unless they are rehearsed in the branch alone."""
         return {"step": "all" if _replays(options) else "own"}
 
     @classmethod
     def problem(cls, options: Mapping[str, Mapping[str, Any]]) -> Problem | str | None:
-        """Replay of classes that no branch answers for."""
-        if options["sparsity"]["step"] == "all" or not _replays(options):
-            return None
-        return Problem(
-            "{given} runs the branch of the task alone, but the objective rehearses examples of earlier tasks, whose "
-            "classes other branches answer for.",
-            "sparsity.step",
-            "own",
-            remedy="Leave it out, or use er or der++ with {objective.replay:none}.",
-        )
+        """Replay in other branches than those that a step runs."""
+        step, replay = options["sparsity"]["step"], options["objective"].get("replay")
+        if step == "own" and _replays(options):
+            return Problem(
+                "{given} runs the branch of the task alone, but the objective rehearses examples of earlier tasks, "
+                "whose classes other branches answer for.",
+                "sparsity.step",
+                "own",
+                remedy="Leave it out, or use {objective.replay:none}, or with er {objective.replay:branch}.",
+            )
+        if step == "all" and replay == "branch":
+            return Problem(
+                "{given} runs all branches, but {objective.replay:branch} rehearses in that of the task alone.",
+                "sparsity.step",
+                "all",
+                remedy="Leave it out, or use {objective.replay:batch}.",
+            )
+        return None
 
     @classmethod
     def training_columns(cls, options: Mapping[str, Any]) -> Columns | None:
@@ -208,6 +216,9 @@ class Grow(SparsityStrategy):
     def end_task(self, net: Network, task: Task, remembered: Examples | None) -> None:
         """Nothing of the task moves again."""
         self.open = False
+        if self.options.step == "own":  # what the branch has learnt of replayed classes serves its features only
+            with torch.no_grad():
+                self.branches.values(task.index)[self.branches.head.weight][self._others] = 0
         self._prepare()
 
     def _prepare(self) -> None:
@@ -233,5 +244,5 @@ class Grow(SparsityStrategy):
 
 
 def _replays(options: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the objective learns from examples of earlier tasks."""
-    return "buffer" in options["objective"] and options["objective"].get("replay") != "none"
+    """Whether the objective learns from the answers of all tasks to examples of earlier ones."""
+    return "buffer" in options["objective"] and options["objective"].get("replay", "batch") == "batch"
