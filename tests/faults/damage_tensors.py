@@ -37,7 +37,11 @@ def damage(rng: Random, path: Path) -> tuple[str, bool]:
     if way < 0.45:
         return _header(rng, path), False
     metadata, tensors = _read(path)
-    told = _tensors(rng, tensors) if rng.random() < 0.4 else ""
+    if not {"tree", KEY} & metadata.keys():  # of somebody else, who wrote no digest
+        told = change(rng, tensors)
+        path.write_bytes(save(tensors, metadata))
+        return told, False
+    told = change(rng, tensors) if rng.random() < 0.4 else ""
     if not told or rng.random() < 0.3:
         text, what = _text(rng, metadata)
         told = ", ".join(filter(None, (told, what)))
@@ -92,8 +96,8 @@ def _sealed(metadata: dict[str, str], text: str, tensors: dict[str, Tensor]) -> 
     return save(tensors, {**metadata, KEY: text})
 
 
-def _tensors(rng: Random, tensors: dict[str, Tensor]) -> str:
-    """Change some tensors."""
+def change(rng: Random, tensors: dict[str, Tensor]) -> str:
+    """Change some of these tensors."""
     told = []
     for _ in range(rng.choice((1, 1, 2))):
         if not tensors:

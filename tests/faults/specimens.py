@@ -1,9 +1,11 @@
 """Valid inputs of every kind, small, and made once: what the cases damage."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import esacl
 from esacl.deploy import open_model
@@ -102,6 +104,8 @@ def make(folder: Path) -> None:
     esacl.run(esacl.Config.of(**SETTINGS), folder / "run")
     begun(folder / "begun")
     esacl.run(esacl.Config.of(**{**SETTINGS, "method": "packnet", "buffer": None}), folder / "told")
+    shutil.copy(folder / "run" / "model.safetensors", folder / "w.safetensors")
+    begun(folder / "pretrained", method="finetune", buffer=None, weights=str(folder / "w.safetensors"))
     (folder / "classifier").mkdir()
     saved(folder / "classifier", method="esacl-er", width=16, epochs=1, buffer=10, max_classes=8, sparsity=0.5)
     write_export(folder / "export", open_model(folder / "classifier" / "model.esacl"), sparse=True)
@@ -114,9 +118,9 @@ def make(folder: Path) -> None:
     (folder / "made").write_text(json.dumps(True))
 
 
-def begun(folder: Path) -> None:
+def begun(folder: Path, **settings: Any) -> None:
     """A run that stopped in the middle."""
-    for event in esacl.iter_run(esacl.Config.of(**SETTINGS), folder):
+    for event in esacl.iter_run(esacl.Config.of(**{**SETTINGS, **settings}), folder):
         if isinstance(event, TaskDone) and event.task == 2:
             break
 
