@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from esacl.sealed import KEY
 from tests.faults import damage_bytes, damage_tensors, damage_values
 from tests.faults.actions import command
 from tests.faults.case import Case, Kind, Place
@@ -41,7 +42,7 @@ STRANGE: tuple[Callable[[Tensor], Any], ...] = (
     lambda value: value.clone().requires_grad_(),
     lambda value: torch.nn.Parameter(value),
     lambda value: value.new_zeros(1).expand(10**6, 10**5),
-    lambda value: torch.nested.nested_tensor([value, value]),
+    lambda value: torch.nested.nested_tensor([value, value], layout=torch.jagged),
     lambda value: value.as_strided((10**6, 10**6), (0, 0)),
     lambda value: value.numpy(),
     lambda value: None,
@@ -77,7 +78,10 @@ def begun_with(rng: Random, place: Place) -> Case:
 
 
 def _safetensors(rng: Random, path: Path, tensors: dict[str, Tensor]) -> str:
-    about = {"about": damage_values.as_json({"input": damage_values.poison(rng)})} if rng.random() < 0.2 else None
+    scale = rng.choice(
+        (damage_values.poison(rng), {"mean": damage_values.poison(rng), "std": damage_values.poison(rng)})
+    )
+    about = {KEY: damage_values.as_json({"input": scale})} if rng.random() < 0.2 else None
     told = damage_tensors.change(rng, tensors) if rng.random() < 0.5 else ""
     path.write_bytes(save(tensors, about))
     return told or damage_tensors.damage(rng, path)[0]

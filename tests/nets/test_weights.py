@@ -1,3 +1,4 @@
+import json
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from esacl.nets import Model, build_model
 from esacl.nets.backbones import BACKBONES
 from esacl.nets.pretrained import LITE0_WEIGHTS, scale_of
 from esacl.nets.weights import begin_with_weights, load_weights, with_weights
+from esacl.sealed import KEY
 
 
 def model(classes: int = 6, seed: int = 0, backbone: str = "cnn") -> Model:
@@ -182,3 +184,43 @@ def test_the_weights_of_the_installed_package_fit(name: str) -> None:
     net = with_weights(NetConfig(name))
     assert net.normalise == "0.485,0.456,0.406/0.229,0.224,0.225"
     assert net.weights_digest is not None
+
+
+STRANGE = {
+    "complex": lambda value: value.to(torch.complex64),
+    "eight bits": lambda value: value.to(torch.float8_e4m3fn),
+    "no values": lambda value: value.to("meta"),
+    "sparse": lambda value: value.to_sparse(),
+    "quantised": lambda value: torch.quantize_per_tensor(value, 0.1, 0, torch.quint8),
+    "far more than is stored": lambda value: value.new_zeros(1).expand(10**6, 10**6),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", STRANGE)
+def test_tensors_that_are_no_plain_arrays_are_refused(tmp_path: Path, name: str) -> None:
+    state = backbone_state()
+    first = next(iter(state))
+    file = saved(tmp_path / "w.pth", {**state, first: STRANGE[name](state[first])})
+    with pytest.raises(ConfigError, match="no plain arrays of numbers"):
+        load_weights(model(), file)
+
+
+@pytest.mark.parametrize(
+    "scale", [{"mean": "abc", "std": [1.0]}, {"mean": [0.5], "std": [0.0]}, {"mean": 3, "std": None}]
+)
+def test_a_scale_in_a_file_that_is_none_is_refused(tmp_path: Path, scale: Any) -> None:
+    save_file(backbone_state(), tmp_path / "w.safetensors", {KEY: json.dumps({"input": scale})})
+    with pytest.raises(ConfigError, match="tells no scale"):
+        with_weights(NetConfig("cnn", weights=str(tmp_path / "w.safetensors")))
+
+
+def test_no_code_in_a_file_of_weights_is_run(tmp_path: Path) -> None:
+    class Harm:
+        def __reduce__(self) -> Any:
+            return exec, (f"open({str(tmp_path / 'ran')!r}, 'w').close()",)
+
+    file = saved(tmp_path / "w.pth", {**backbone_state(), "x": Harm()})
+    with pytest.raises(ConfigError, match="cannot be read as plain weights"):
+        load_weights(model(), file)
+    assert not (tmp_path / "ran").exists()

@@ -1,9 +1,10 @@
 """Weights from a file into a network: names matched strictly, and a report of what was taken and what was not."""
 
+import hashlib
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.nn import Module
 
 from esacl.code import is_own, message
 from esacl.config import NetConfig
+from esacl.documents import Finite, Spread, as_record
 from esacl.errors import CheckpointError, ConfigError
 from esacl.files import user_path
 from esacl.nets.model import Model, backbone_named
@@ -26,13 +28,20 @@ PREFIXES = ("_orig_mod.", "module.", "model.", "backbone.", "encoder.")
 NESTED = ("state_dict", "model", "model_state_dict", "weights")
 """Where training scripts keep the weights among other things."""
 
+PLAIN = {
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
+}
+"""Types of numbers that weights may have."""
+
 COUNTER = "num_batches_tracked"  # of BatchNorm, which old files do not have
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file."""
     try:
-        return sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ConfigError("{given} cannot be read: {why}.", "net.weights", str(path), why=error.strerror) from None
 
@@ -93,7 +102,10 @@ def _expected(path: Path | None, entry: Pretrained | None) -> Scale | None:
         about = described(read_tensors(path, "", names=False)[0])
         found = about.get("input") or about.get("inputs")
         if isinstance(found, dict) and {"mean", "std"} <= found.keys():
-            return tuple(found["mean"]), tuple(found["std"])
+            try:
+                return as_record(found["mean"], tuple[Finite, ...]), as_record(found["std"], tuple[Spread, ...])
+            except ValueError as error:
+                raise ConfigError("{given} tells no scale: {why}.", "net.weights", str(path), why=str(error)) from None
     return None if path is None or entry is None else (entry.mean, entry.std)
 
 
@@ -108,6 +120,7 @@ def _told_by(module: Module | None) -> Scale | None:
 def load_weights(model: Model, path: Path, pretrained: Pretrained | None = None) -> str:
     """Put the weights of a file into the backbone, and into the head where that fits; returns the report."""
     tensors, found = _read(path)
+    _check_plain(path, tensors)
     tensors, notes = _without_prefixes(tensors, model.backbone.state_dict())
     tensors = {_renamed(name, pretrained): value for name, value in tensors.items()}
     own = {**model.backbone.state_dict(), **{f"head.{name}": value for name, value in model.head.state_dict().items()}}
@@ -140,7 +153,9 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
         allowed = f"files that end in {', '.join(SUFFIXES)}"
         raise ConfigError("{given} is no file of weights.", "net.weights", str(path), allowed=allowed)
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of damaged and of outdated files: what is read is checked
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of the format, the system, or code that a pickle wants to run
         raise ConfigError(
             "{given} cannot be read as plain weights: {why}.",
@@ -197,6 +212,26 @@ def _of_the_head(name: str, head: str | None) -> bool:
 
 def _fits(name: str, value: Tensor, own: Mapping[str, Tensor]) -> bool:
     return name in own and own[name].shape == value.shape
+
+
+def _check_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are no plain arrays of numbers, before anybody asks for their shapes or values."""
+    strange = [name for name, value in tensors.items() if not _is_plain(value)]
+    if strange:
+        raise ConfigError(
+            "{given} holds {count} tensors that are no plain arrays of numbers, such as {name!r}.",
+            "net.weights",
+            str(path),
+            remedy="Save it again as dense tensors of floats.",
+            count=len(strange),
+            name=strange[0],
+        )
+
+
+def _is_plain(value: Tensor) -> bool:
+    if value.is_nested or value.is_meta or value.is_quantized or value.layout is not torch.strided:
+        return False
+    return value.dtype in PLAIN and value.nelement() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def _check(path: Path, taken: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
