@@ -10,6 +10,7 @@ from random import Random
 from tests.faults import damage_bytes, damage_tensors, damage_values
 from tests.faults.actions import call, command
 from tests.faults.case import Case, Kind, Place
+from tests.faults.specimens import BEGUN
 
 READERS = {
     "report": ("report", "run", "-o", "page.html"),
@@ -121,13 +122,14 @@ def _json(rng: Random, path: Path) -> tuple[bytes, str]:
 
 def checkpoint(rng: Random, place: Place) -> Case:
     """Checkpoints of a run that is resumed: no other file is damaged, and mostly their digests fit."""
-    shutil.copytree(place.specimens / "begun", place.own / "run")
+    name = rng.choice(("begun", *(f"begun {method}" for method in BEGUN)))
+    shutil.copytree(place.specimens / name, place.own / "run")
     files = sorted((place.own / "run" / "checkpoint").iterdir())
     told = [f"{path.name}: {damage_tensors.damage(rng, path)[0]}" for path in files[-1:] * rng.choice((1, 1, 2))]
     if rng.random() < 0.5:
         files[0].unlink()
         told.append("the one before it removed")
-    return Case(command(*READERS["resume"]), (*told, "esacl resume"), json=True)
+    return Case(command(*READERS["resume"]), (*told, f"esacl resume, {name}"), json=True)
 
 
 def weights(rng: Random, place: Place) -> Case:

@@ -3,7 +3,6 @@
 import io
 import os
 import pickle
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -64,19 +63,6 @@ def pretrained(rng: Random, place: Place) -> Case:
     return Case(command(*words), (f"{path.name}: {told}", f"esacl {' '.join(words)}"), json=True)
 
 
-def begun_with(rng: Random, place: Place) -> Case:
-    """A run that began with weights, which are then others, or are gone."""
-    shutil.copytree(place.specimens / "pretrained", place.own / "run")
-    path = place.own / "w.safetensors"
-    told = _safetensors(rng, path, load_file(place.specimens / "run" / "model.safetensors"))
-    config = place.own / "run" / "config.toml"
-    config.write_text(config.read_text().replace(str(place.specimens / "w.safetensors"), str(path)))
-    if rng.random() < 0.2:
-        path.unlink()
-        told = "gone"
-    return Case(command("resume", "run", "--json"), (f"its weights: {told}", "esacl resume"), json=True)
-
-
 def _safetensors(rng: Random, path: Path, tensors: dict[str, Tensor]) -> str:
     scale = rng.choice(
         (damage_values.poison(rng), {"mean": damage_values.poison(rng), "std": damage_values.poison(rng)})
@@ -128,4 +114,4 @@ def _dumped(rng: Random, tree: Any) -> bytes:
     return target.getvalue()
 
 
-KINDS = (Kind("pretrained", pretrained, 3), Kind("begun-with", begun_with))
+KINDS = (Kind("pretrained", pretrained, 3),)
