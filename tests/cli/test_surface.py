@@ -85,6 +85,7 @@ SURFACE = {
         "RECIPE",
     ],
     "table": ["--against", "--format", "--out", "--paper", "-o", "DIRECTORIES"],
+    "leaderboard": ["--against", "--figures", "--format", "--out", "-o", "DIRECTORIES"],
     "landscape": [
         "--backbone",
         "--code",

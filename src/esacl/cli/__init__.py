@@ -14,6 +14,7 @@ from esacl.cli.export import export_command
 from esacl.cli.grid import grid_command
 from esacl.cli.inspect import inspect_command
 from esacl.cli.landscape import landscape_command
+from esacl.cli.leaderboard import leaderboard_command
 from esacl.cli.learn import learn_command
 from esacl.cli.lists import methods_command, parts_command, streams_command
 from esacl.cli.predict import predict_command
@@ -57,6 +58,7 @@ COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (TRAIN, "grid", grid_command),
     (TRAIN, "tune", tune_command),
     (TRAIN, "table", table_command),
+    (TRAIN, "leaderboard", leaderboard_command),
     (TRAIN, "readouts", readouts_command),
     (TRAIN, "landscape", landscape_command),
     (USE, "learn", learn_command),

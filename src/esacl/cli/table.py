@@ -53,9 +53,7 @@ def table_command(
         beside = difference_numbers(lines, against) if against is not None else ([] for _ in range(len(lines) + 1))
         text = as_csv([*one, *more] for one, more in zip(numbers(lines, paper), beside))
     elif format == "rich":
-        drawn = StringIO()
-        Console(file=drawn, width=WIDTH).print(as_rich(_tables(lines, paper, against, everything=False)))
-        text = drawn.getvalue()
+        text = as_terminal(_tables(lines, paper, against, everything=False))
     else:
         text = (as_markdown if format == "markdown" else as_latex)(_tables(lines, paper, against))
     if out is None:
@@ -63,6 +61,15 @@ def table_command(
         return
     write_atomic(out, text)
     TEXT.print(f"table: {out.resolve()}", markup=False, soft_wrap=True)
+
+
+def as_terminal(tables: list[Table]) -> str:
+    """Tables as a wide terminal shows them, for a file."""
+    from esacl.report.formats import as_rich
+
+    drawn = StringIO()
+    Console(file=drawn, width=WIDTH).print(as_rich(tables))
+    return drawn.getvalue()
 
 
 def _tables(lines: list[Row], paper: bool, against: str | None, everything: bool = True) -> list[Table]:

@@ -15,6 +15,7 @@ from esacl.grid.recipe import Recipe, checked_seeds
 from esacl.report import load_run
 from esacl.report.differences import difference_table
 from esacl.report.formats import as_csv, as_markdown, markdown_code, markdown_text, without_html
+from esacl.report.leaderboard import BASELINE, leaderboard
 from esacl.report.metrics import METRICS
 from esacl.report.rows import Row, rows_of, tables_of
 from esacl.report.table import seed_tables, tables
@@ -105,6 +106,9 @@ def write_tables(recipe: Recipe, cells: Sequence[Cell], out: Path, command: str)
     lines = grid_lines(cells)
     parts = page_head(recipe.title, recipe.about)
     parts.append(as_markdown(tables(lines)).strip())
+    ranked = [leaderboard(members, recipe.against or BASELINE) for members in tables_of(lines)]
+    if boards := [table for table in ranked if table is not None]:
+        parts.append(f"## Equal budgets\n\n{as_markdown(boards).strip()}")
     compared = [difference_table(members, recipe.against) for members in tables_of(lines)]
     if found := [table for table in compared if table is not None]:
         parts.append(f"## Differences\n\n{as_markdown(found).strip()}")

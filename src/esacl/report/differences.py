@@ -108,13 +108,13 @@ def _table(rows: Sequence[Row], found: Sequence[Row], name: str) -> Table:
             pairs = {each.pairs for each in gaps if each is not None}
             counts |= pairs
             seeds = Entry(" or ".join(map(str, sorted(pairs))) or "0")
-            body.append((Entry(row.label), seeds, *map(_entry, gaps)))
+            body.append((Entry(row.label), seeds, *map(signed, gaps)))
     head = ("row", "common seeds", *(column.heading for column in shown))
     title = f"{title_of(rows)}: difference from {place}"
     return Table(title, head, tuple(body), _caption(counts, place, alone))
 
 
-def _entry(found: Difference | None) -> Entry:
+def signed(found: Difference | None) -> Entry:
     """Mean difference ± half of its interval, marked where that excludes 0."""
     if found is None:
         return Entry(DASH)

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from esacl.artifacts import RunDirectory
+from esacl.budget import parse_budget
 from esacl.errors import ConfigError, RunError
 from esacl.report.record import SETTINGS, Epoch, Matrix, RunRecord, Scores, Seconds
 from esacl.report.sweeps import SWEEPS
@@ -15,6 +16,7 @@ from esacl.report.units import clean
 from esacl.results import Results
 from esacl.training.events import EpochDone
 
+SECONDS = ("total", "train", "evaluate", "data")
 LARGEST = 1e30  # loss that can be drawn
 
 
@@ -77,7 +79,7 @@ def _record(directory: RunDirectory, results: Results) -> RunRecord:
         measured_capacity=results.measured_capacity,
         pruning_drop=Scores(*(fmean(drops[name]) if name in drops else None for name in SETTINGS)),
         flops=results.flops,
-        seconds=Seconds(*(results.seconds[name] for name in ("total", "train", "evaluate", "data"))),
+        seconds=Seconds(**{name: results.seconds[name] for name in SECONDS}, cpu=results.seconds.get("cpu")),
         peak_memory_bytes=results.peak_memory_bytes,
         remembered_bytes=results.remembered_bytes,
         footprint=results.footprint_bytes,
@@ -85,7 +87,16 @@ def _record(directory: RunDirectory, results: Results) -> RunRecord:
         log=_log(directory, results.tasks),
         task_classes=tuple(tuple(map(clean, names)) for names in results.task_classes),
         versions={clean(name): clean(version) for name, version in results.versions.items()},
+        budget=_budget(results),
     )
+
+
+def _budget(results: Results) -> str | None:
+    """As it was given; a document that names none is damaged."""
+    asked = None if results.budget is None else clean(results.budget.asked)
+    if asked is not None:
+        parse_budget(asked)
+    return asked
 
 
 def _matrix(rows: Sequence[Sequence[float | None]]) -> Matrix:

@@ -42,10 +42,12 @@ _ALL = (
     Metric("flops_sparse", "FLOPs", "sparse", "flops", lambda run: run.flops.sparse),
     Metric("flops_executed", "FLOPs", "executed", "flops", lambda run: run.flops.executed),
     Metric("seconds_train", "", "Training", "seconds", lambda run: run.seconds.train),
+    Metric("seconds_cpu", "", "CPU time", "seconds", lambda run: run.seconds.cpu),
     Metric("seconds_total", "", "Time", "seconds", lambda run: run.seconds.total),
     Metric("peak_memory_bytes", "", "Peak memory", "bytes", lambda run: run.peak_memory_bytes),
     Metric("footprint_bytes", "", "Footprint", "bytes", lambda run: run.footprint.total),
     Metric("remembered_bytes", "", "Remembered", "bytes", lambda run: run.remembered_bytes),
+    Metric("stored_bytes", "", "Stored", "bytes", lambda run: run.stored_bytes),
 )
 METRICS: Mapping[str, Metric] = {metric.key: metric for metric in _ALL}
 """Every number by its key, in the order in which programs find them."""

@@ -14,6 +14,7 @@ from esacl.errors import RunError
 from esacl.paper import STREAMS
 from esacl.report.differences import difference_table
 from esacl.report.html import filled, write_html
+from esacl.report.leaderboard import BASELINE, leaderboard
 from esacl.report.load import load_run
 from esacl.report.metrics import columns
 from esacl.report.rows import Row, differing, records_of, rows_of, settings_of, tables_of
@@ -104,6 +105,7 @@ def _section(rows: Sequence[Row], name: str, against: str | None, links: Mapping
         "main": tables(rows, paper, everything=False)[0],
         "everything": tables(rows, paper)[0],
         "seeds": seed_tables(rows)[0],
+        "leaderboard": leaderboard(rows, against or BASELINE),
         "differences": difference_table(rows, against),
         "themes": themes(rows),
         "ids": ids,

@@ -37,6 +37,7 @@ class Seconds:
     train: float
     evaluate: float
     data: float
+    cpu: float | None = None  # of training; None where the run did not record it
 
     @property
     def other(self) -> float:
@@ -87,6 +88,12 @@ class RunRecord:
     log: tuple[Epoch, ...]
     task_classes: tuple[tuple[str, ...], ...]  # names; empty where the run did not record them
     versions: Mapping[str, str]  # of what it ran with
+    budget: str | None = None  # as it was given
+
+    @property
+    def stored_bytes(self) -> float | None:
+        """Weights and what is remembered beside them."""
+        return None if self.remembered_bytes is None else self.footprint.parameters + self.remembered_bytes
 
     @property
     def same_classes(self) -> bool:

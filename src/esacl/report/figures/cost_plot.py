@@ -65,6 +65,15 @@ def dots(rows: Sequence[Row], setting: Scenario, cost: Cost) -> list[Dot]:
     return [Dot(row, x, y) for row, x, y in found if x is not None and y is not None]
 
 
+def front(found: Sequence[Dot]) -> list[Dot]:
+    """The rows that no other is both better and cheaper than, the cheapest first; of those that learn in turn."""
+    best: list[Dot] = []
+    for dot in sorted((dot for dot in found if not dot.row.joint), key=lambda dot: (dot.x.mean, -dot.y.mean)):
+        if not best or dot.y.mean > best[-1].y.mean:
+            best.append(dot)
+    return best
+
+
 @house_style()
 def accuracy_over(rows: Sequence[Row], setting: Scenario, cost: Cost) -> Chart | None:
     """Every row by its cost and its accuracy at the end; None where no row has one."""
@@ -81,6 +90,10 @@ def accuracy_over(rows: Sequence[Row], setting: Scenario, cost: Cost) -> Chart |
     logarithmic = _costs(axes, [dot.x.mean / unit.size for dot in found], unit)
     places, moved = _places(axes, found, unit)
     _draw(axes, found, places, unit)
+    ahead = front(found)
+    at = {id(dot): place for dot, place in zip(found, places)}
+    edge = [at[id(dot)] for dot in ahead]
+    axes.plot([x for x, _ in edge], [y for _, y in edge], color=MUTED, linestyle="--", linewidth=1.2, zorder=1)
     axes.set_xlabel(f"{cost.name} ({unit.name}{', logarithmic' if logarithmic else ''})")
     axes.set_ylabel("accuracy (%)")
     best = sorted(range(len(found)), key=lambda n: -found[n].y.mean)
@@ -89,6 +102,7 @@ def accuracy_over(rows: Sequence[Row], setting: Scenario, cost: Cost) -> Chart |
     top = found[best[0]]
     label = f"{name} accuracy over {cost.name}, {len(found)} rows. Highest: {top.row.label}, {_told(top, unit)}."
     caption = f"{cost.about} Better is higher and further left. {bars_told([dot.y for dot in found])}"
+    caption += " The dashed line is the frontier: no row is better and cheaper." if len(ahead) > 1 else ""
     caption += " The axis does not start at zero." if low > 0 else ""
     caption += " Points that would hide another stand a little to its side." if moved else ""
     caption += f" {unnamed} points have no name for want of room: hover or tap." if unnamed else ""

@@ -69,7 +69,16 @@ def themes(rows: Sequence[Row]) -> list[Theme]:
     return [Theme(title, tuple(filter(None, charts))) for title, charts in drawn if any(charts)]
 
 
-def save_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+def frontiers(rows: Sequence[Row]) -> list[Theme]:
+    """Accuracy over executed FLOPs alone."""
+    cost = next(cost for cost in COSTS if cost.key == "flops_executed")
+    charts = [accuracy_over(rows, setting, cost) for setting in shown_settings(records_of(rows))]
+    return [Theme(f"Accuracy over {cost.name}", tuple(filter(None, charts)))]
+
+
+def save_figures(
+    rows: Sequence[Row], folder: Path, draw: Callable[[Sequence[Row]], list[Theme]] = themes
+) -> list[Path]:
     """Write every plot as SVG and PNG; with several streams, splits or numbers of tasks each file says whose it is."""
     written, tables = [], tables_of(rows)
     places = [f"{members[0].stream}-{members[0].split}-" for members in tables]
@@ -77,7 +86,7 @@ def save_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
         tasks = next((row.records[0].tasks for row in members if row.records), 0)
         start = (place if len(tables) > 1 else "") + (f"{tasks}-tasks-" if places.count(place) > 1 else "")
         clean = "".join(char if char.isalnum() or char in "-_." else "-" for char in start)
-        written += _save(themes(members), folder, clean)
+        written += _save(draw(members), folder, clean)
     return written
 
 
