@@ -51,6 +51,9 @@ study-%: $(VENV)/.dev ## train recipes/SIZE/NAME.toml, as far as it is missing, 
 tune-%: $(VENV)/.dev ## choose settings on validation by recipes/SIZE/NAME.toml: make tune-digits-tuning
 	$(BIN)/esacl tune recipes/$(call place,$*).toml --out runs/studies/$(call place,$*)
 
+readouts-%: $(VENV)/.dev ## read out the runs of a study in every way, choose on validation: make readouts-digits-readouts
+	$(BIN)/python benchmarks/readout_page.py runs/studies/$(call place,$*)
+
 results: $(VENV)/.dev ## write docs/results anew from the kept runs; RUNS="runs/studies/digits/main" packs those of a study first
 	$(BIN)/python benchmarks/results.py $(RUNS)
 

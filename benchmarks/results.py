@@ -15,18 +15,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import readout_page
+
 from esacl.files import write_atomic
 from esacl.grid.choice import choose
 from esacl.grid.plan import Cell, lay_out
 from esacl.grid.recipe import read_recipe
-from esacl.grid.tables import write_tables
+from esacl.grid.tables import as_page, write_tables
 from esacl.grid.tuning import read_tuning
 from esacl.grid.tuning_tables import PAGE, write_tuning
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "results"
 DATA = PAGES / "data"
-KEPT = ("config.toml", "results.json", ".asked.json", ".failed", ".stopped")
+KEPT = ("config.toml", "results.json", ".asked.json", ".failed", ".stopped", f".{readout_page.ENDING}")
 """How the names of files end that are kept of a run."""
 
 
@@ -68,7 +70,8 @@ def page(name: str, data: Path = DATA) -> str:
         cells = lay_out(read, out)
         _check(name, cells)
         write_tables(read, cells, out, command)
-        return (out / "table.md").read_text(encoding="utf-8")
+        parts = [(out / "table.md").read_text(encoding="utf-8"), readout_page.section(cells)]
+        return as_page([part.strip() for part in parts])
 
 
 def _tunes(recipe: Path) -> bool:

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from esacl.config import Config
 from esacl.errors import ConfigError
+from esacl.methods import check_settings
 from esacl.readouts.bias import PULL, Bias, BiasOptions, fit_bias
 from esacl.rng import generator
 from tests.builders import context, finish, network, stream, trainer
@@ -14,7 +16,7 @@ LARGE = stream(per_class=40)
 
 
 def readout(of=STREAM, **options):
-    made = Bias(BiasOptions(**options), context(of))
+    made = Bias(BiasOptions(**{"held": 10, **options}), context(of))
     made.attach(network())
     return made
 
@@ -92,11 +94,12 @@ def test_columns_of_every_task_are_equally_long_by_norms():
 
 def test_without_anything_held_out_it_is_fitted_on_the_memory_if_there_is_one():
     net = network()
-    made = readout()
+    made = readout(held=0)
+    assert made.lend(STREAM.tasks[0]) is STREAM.tasks[0]
     made.fit(net, STREAM.tasks[1], remembered(0, 1))
     assert made.scale[0] != made.scale[2]
     with pytest.raises(ConfigError, match="nothing was held out, and nothing is remembered"):
-        readout().fit(net, STREAM.tasks[1], None)
+        readout(held=0).fit(net, STREAM.tasks[1], None)
 
 
 def test_what_is_held_out_is_in_the_state():
@@ -111,5 +114,13 @@ def test_what_is_held_out_is_in_the_state():
 
 
 def test_what_is_held_out_is_not_planned_to_be_trained_on():
-    training = finish(trainer("er", of=LARGE, replacing={"readout": lambda of: Bias(BiasOptions(), of)}))
+    training = finish(trainer("er", of=LARGE, replacing={"readout": lambda of: Bias(BiasOptions(held=10), of)}))
     assert training.samples == training.planned_samples()
+
+
+def test_examples_are_held_out_by_default_only_where_nothing_is_remembered():
+    held = {
+        name: check_settings(Config.of(method=name, readout="bias"))["readout"]["held"]
+        for name in ("er", "finetune", "ewc")
+    }
+    assert held == {"er": 0, "finetune": 10, "ewc": 10}

@@ -27,7 +27,9 @@ def files(place):
     return {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", ["head", "refit", "lda", "two-step", "nearest-mean", "random-features", "probe"])
+@pytest.mark.parametrize(
+    "name", ["head", "refit", "bias", "lda", "two-step", "nearest-mean", "random-features", "probe"]
+)
 def test_a_readout_of_a_trained_run_answers_as_a_run_with_it(name, trained, tmp_path):
     before = files(trained)
     (found,) = library.compare_readouts(trained, [name])
@@ -52,6 +54,9 @@ def test_options_and_another_split_change_the_answer(trained):
     assert found[0].class_il != found[1].class_il
     (other,) = library.compare_readouts(trained, ["refit"], split="validation")
     assert other.class_il != found[0].class_il
+    both = library.compare_readouts(trained, ["refit"], split="both")
+    assert [row.split for row in both] == ["validation", "test"]
+    assert [row.class_il for row in both] == [other.class_il, found[0].class_il]
     with pytest.raises(ConfigError, match=r"readout\.decay = .much. is not allowed"):
         library.compare_readouts(trained, [("refit", {"decay": "much"})])
 

@@ -35,7 +35,8 @@ def readouts_command(
         ),
     ] = None,
     split: Annotated[
-        Literal["test", "validation"] | None, Parameter(help="split that is evaluated (default: that of the run)")
+        Literal["test", "validation", "both"] | None,
+        Parameter(help="split that is evaluated (default: that of the run)"),
     ] = None,
     backbone: Own = None,
     code: Code = None,
@@ -45,7 +46,8 @@ def readouts_command(
 
     Example: esacl readouts runs/er; then esacl run --method er --readout lda
 
-    A run keeps the weights and the memory it ended with, and training does not depend on the readout.
+    A run keeps the weights and the memory it ended with, and training does not depend on the readout. Choose one on the
+    validation split and report it on the test split: --split both.
     """
     from esacl.runner import compare_readouts
 
@@ -61,7 +63,9 @@ def readouts_command(
         print(json_text.dumps({run: [row.to_json() for row in rows] for run, rows in found.items()}, indent=1))
         return
     for run, rows in found.items():
-        _tell(run, rows)
+        for each in dict.fromkeys(row.split for row in rows):
+            title = run if split != "both" else f"{run}, {each} split"
+            _tell(title, [row for row in rows if row.split == each])
 
 
 def _options(given: Sequence[str], readouts: Sequence[str]) -> dict[str, Any]:

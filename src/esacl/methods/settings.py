@@ -83,13 +83,13 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     options = check_settings(config, chosen)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape, own)
     net = traits_of(backbone, width, stream.shape, own)
-    _fill(options["sparsity"], chosen.part("sparsity").defaults(net, options["sparsity"]))
+    fill(options["sparsity"], chosen.part("sparsity").defaults(net, options["sparsity"]))
     left = chosen.switched(options)  # without the parts that the form for this network has no use for
     gone = chosen.parts.keys() - left.parts.keys()
     options |= {slot: _parse_options(config, left, slot, options["sparsity"]) for slot in gone}
     chosen = left
     for slot, values in options.items():
-        _fill(values, chosen.part(slot).defaults(net, values))
+        fill(values, chosen.part(slot).defaults(net, values))
     _check_together(config, chosen, options)
     return replace(
         config,
@@ -105,7 +105,7 @@ def _options(config: Config, chosen: Method) -> dict[str, dict[str, Any]]:
     options = {slot: _parse_options(config, chosen, slot) for slot in SLOTS}
     known = {**options, "train": {"columns": config.train.columns}}
     for slot, values in options.items():
-        _fill(values, chosen.part(slot).beside(known))
+        fill(values, chosen.part(slot).beside(known))
     return options
 
 
@@ -114,7 +114,7 @@ def _columns(config: Config, chosen: Method, options: Mapping[str, Mapping[str, 
     return config.train.columns or chosen.columns(options) or ("seen" if config.train.fit_loss == "ace" else "all")
 
 
-def _fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:
+def fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:
     """Set the options that were left open."""
     values.update({name: suited[name] for name, value in values.items() if value is None and name in suited})
 

@@ -28,15 +28,22 @@ class BiasOptions:
     """Settings of bias correction."""
 
     form: Literal["fit", "norms"] = option(
-        "fit", "fit: on examples held out of training (BiC); norms: columns of every task equally long (WA)"
+        "fit", "fit: by examples (BiC); norms: columns of every task equally long (WA)"
     )
-    held: int = option(10, "fit: images of each class held out, at most a tenth of them", low=1, high=100_000)
+    held: int | None = option(
+        None,
+        "fit: images of each class held out of training, at most a tenth of them; 0: fit on the memory "
+        "(default: 0 with a memory, else 10)",
+        low=0,
+        high=100_000,
+    )
 
 
 class Bias(FeatureReadout):
-    """One scale and one shift for each task's columns: fitted on held-out examples (Wu 2019), or norms (Zhao 2020).
+    """One scale and one shift for each task's columns: fitted on examples (Wu 2019), or from norms (Zhao 2020).
 
-    The classes of one task keep their order, so Task-IL is that of the head. Deviation: WA changes the head itself
+    The classes of one task keep their order, so Task-IL is that of the head. Deviation: BiC fits on examples held out
+    of training; by default the memory serves where there is one. WA changes the head itself
     after every task; here the head goes on training as it is, and all tasks are aligned anew.
     """
 
@@ -49,6 +56,11 @@ class Bias(FeatureReadout):
         trained = getattr(parts["objective"], "trains_head", True)
         return super().misfit(parts) if trained else untrained_head(parts)
 
+    @classmethod
+    def beside(cls, options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """A memory is there to be fitted on."""
+        return {"held": 0 if "buffer" in options["objective"] else 10}
+
     def __init__(self, options: Any, context: Context) -> None:
         super().__init__(options, context)
         self.scale = torch.ones(context.classes, device=context.device)
@@ -56,7 +68,7 @@ class Bias(FeatureReadout):
         self.kept: dict[int, Examples] = {}  # held out, by task
 
     def attach(self, net: Network) -> None:
-        """It needs no memory of others: it has one of its own, or none."""
+        """With examples of its own, or none, it needs no memory of others."""
 
     def lend(self, task: Task) -> Task:
         """All but what is held out."""
@@ -69,7 +81,7 @@ class Bias(FeatureReadout):
 
     def _held_out(self, task: Task) -> Tensor:
         """Rows of a task's examples that are not trained on."""
-        if self.options.form == "norms":
+        if self.options.form == "norms" or not self.options.held:
             return torch.empty(0, dtype=torch.int64)
         order = torch.randperm(len(task.train), generator=generator(self.context.seed, "held out", task.index))
         of_class = [order[task.train.y[order] == column] for column in task.classes]

@@ -14,6 +14,7 @@ from esacl.config import SLOTS
 from esacl.errors import ConfigError, RunError
 from esacl.methods import PARTS
 from esacl.methods.names import part
+from esacl.methods.settings import fill
 from esacl.metrics.memory import tensor_bytes
 from esacl.nets import Given, is_own
 from esacl.options import parse
@@ -31,6 +32,7 @@ class ReadoutResult:
     """What a readout answers after the last task of a run, and what it costs to fit it at the end of a task."""
 
     readout: str  # its name, and the options that it was given
+    split: str  # of the stream, that was evaluated
     task_il: float | None = None  # mean over the tasks
     class_il: float | None = None
     seconds: float | None = None
@@ -43,6 +45,9 @@ class ReadoutResult:
         """Plain values."""
         return asdict(self)
 
+
+BOTH = ("validation", "test")
+"""One split to choose a readout on, the other to report it."""
 
 Wanted = str | tuple[str, Mapping[str, Any]]
 """A readout by name, with options of its own if it is to have any."""
@@ -67,25 +72,29 @@ def compare_readouts(
     if directory.read_results() is None:
         raise RunError(f"the run in {str(out)!r} is not finished. Finish it first: `esacl resume {quote(str(out))}`.")
     own = backbone if is_own(recorded.net.backbone) else None
+    splits = BOTH if split == "both" else (split or recorded.train.split,)
     every: list[Wanted] = [*PARTS["readout"], ("bias", {"form": "norms"})]
     wanted = every if readouts is None else readouts
     with open_finished(directory.path, stream, own, code) as run, run.trainer.parts.average.answering(run.trainer.net):
-        return [_result(run, each, split or run.config.train.split, code) for each in wanted]
+        return [row for each in wanted for row in _results(run, each, splits, code)]
 
 
-def _result(run: Run, wanted: Wanted, split: str, code: Collection[str]) -> ReadoutResult:
-    """One readout on a run that was loaded; a readout that does not fit it says why."""
+def _results(run: Run, wanted: Wanted, splits: Sequence[str], code: Collection[str]) -> list[ReadoutResult]:
+    """One readout on a run that was loaded, on each split; a readout that does not fit it says why."""
     net, parts, stream = run.trainer.net, run.trainer.parts, run.trainer.stream
     name, given = (wanted, {}) if isinstance(wanted, str) else wanted
     called = " ".join([name, *(f"{key}={value}" for key, value in given.items())])
     kind = part("readout", name, code)
     assert issubclass(kind, Readout)
     kinds: dict[str, type[Part]] = {**{slot: type(each) for slot, each in zip(SLOTS, parts.all())}, "readout": kind}
-    options = parse(kind.Options, given, "readout")
-    settings = {**{slot: run.config.options.get(slot, {}) for slot in SLOTS}, "readout": asdict(options)}
+    own = run.config.options.get("readout", {}) if type(parts.readout) is kind else {}
+    settings = {slot: run.config.options.get(slot, {}) for slot in SLOTS}
+    settings["readout"] = asdict(parse(kind.Options, given or own, "readout"))
+    fill(settings["readout"], kind.beside(settings))
+    options = parse(kind.Options, settings["readout"], "readout")
     refused = kind.misfit(kinds) or kind.problem(settings)
     if refused is not None:
-        return ReadoutResult(called, refused=str(refused))
+        return [ReadoutResult(called, split, refused=str(refused)) for split in splits]
     readout = kind(options, parts.readout.context)
     macs, began = Counter(net.meter.executed_macs), perf_counter()
     try:
@@ -97,17 +106,23 @@ def _result(run: Run, wanted: Wanted, split: str, code: Collection[str]) -> Read
         for stage in stages:
             readout.fit(net, stage, parts.objective.buffer_examples())
     except ConfigError as error:
-        return ReadoutResult(called, refused=str(error))
+        return [ReadoutResult(called, split, refused=str(error)) for split in splits]
     seconds = perf_counter() - began
     spent = (Counter(net.meter.executed_macs) - macs).total()
     state = net.effective_state()
-    found = evaluate(net, readout, stream, split, parts.needs_task)
-    return ReadoutResult(
-        called,
-        task_il=fmean(found.task_il),
-        class_il=None if found.class_il is None else fmean(found.class_il),
-        seconds=seconds / len(stages),
-        macs=spent // len(stages),
-        bytes=tensor_bytes(readout.folded(state)) - tensor_bytes(state),
-        share=len(stream.stages) * seconds / len(stages) / run.trainer.seconds["train"],
-    )
+    added = tensor_bytes(readout.folded(state)) - tensor_bytes(state)
+    results = []
+    for split in splits:
+        found = evaluate(net, readout, stream, split, parts.needs_task)
+        result = ReadoutResult(
+            called,
+            split,
+            task_il=fmean(found.task_il),
+            class_il=None if found.class_il is None else fmean(found.class_il),
+            seconds=seconds / len(stages),
+            macs=spent // len(stages),
+            bytes=added,
+            share=len(stream.stages) * seconds / len(stages) / run.trainer.seconds["train"],
+        )
+        results.append(result)
+    return results
