@@ -1,4 +1,5 @@
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,9 @@ from esacl.methods import (
     METHODS,
     Method,
     build_parts,
+    check_settings,
     combine,
+    compose,
     method,
     resolve,
 )
@@ -23,6 +26,11 @@ from esacl.optim.polytope_update import PolytopeUpdate
 from esacl.optim.sharpness import SharpnessAware
 from esacl.optim.update import UpdateRule
 from esacl.options import NoOptions
+from esacl.readouts.base import Readout
+from esacl.readouts.bias import Bias
+from esacl.readouts.nearest_mean import NearestMean
+from esacl.readouts.probe import LinearProbe
+from esacl.readouts.refit import Refit
 from esacl.selection.ranked import Ranked
 from esacl.sparsity.base import Dense
 from esacl.sparsity.esacl import Esacl
@@ -144,7 +152,7 @@ def test_two_forms_of_the_same_setting_are_refused_and_one_leaves_the_other_open
 def test_resolving_spells_out_every_setting_and_changes_nothing_the_second_time(name: str) -> None:
     resolved = resolve(Config(name), STREAM)
     for slot in SLOTS:
-        assert set(resolved.options.get(slot, {})) == {f.name for f in fields(method(name).part(slot).Options)}
+        assert set(resolved.options.get(slot, {})) == {f.name for f in fields(compose(Config(name)).part(slot).Options)}
     assert resolved.net == NetConfig("mlp", 256)
     assert resolved.options["update"]["lr"] == method(name).part("update").rates.plain
     assert resolve(resolved, STREAM) == resolved
@@ -185,7 +193,7 @@ def test_the_parts_of_a_method_fill_its_slots_with_its_options(name: str) -> Non
     built = build_parts(resolved, known)
     for slot in SLOTS:
         part = getattr(built, slot)
-        assert type(part) is method(name).part(slot)
+        assert type(part) is compose(Config(name)).part(slot)
         assert part.context is known
         assert {f.name: getattr(part.options, f.name) for f in fields(part.options)} == resolved.options.get(slot, {})
 
@@ -285,5 +293,31 @@ def test_a_switch_takes_true_or_false(value: object) -> None:
 
 
 def test_parts_without_options_have_none_to_spell_out() -> None:
-    assert resolve(Config("er"), STREAM).options.keys() == {"objective", "update", "sparsity"}
+    plain = Config.of(method="er", readout="own")
+    assert resolve(plain, STREAM).options.keys() == {"objective", "update", "sparsity"}
     assert GradientRule.Options is NoOptions
+
+
+@pytest.mark.parametrize(
+    ("settings", "default", "own"),
+    [
+        ({"method": "er"}, Bias, Readout),
+        ({"method": "esacl-der++"}, Bias, Readout),
+        ({"method": "la-maml"}, Bias, Readout),
+        ({"method": "finetune"}, Readout, Readout),
+        ({"method": "mtl"}, Readout, Readout),
+        ({"method": "icarl"}, NearestMean, NearestMean),
+        ({"method": "esacl-icarl"}, Refit, Refit),
+        ({"method": "co2l"}, LinearProbe, LinearProbe),
+        ({"method": "packnet-er"}, Readout, Readout),
+        ({"method": "er", "constraint": "gpm"}, Readout, Readout),
+    ],
+)
+def test_a_memory_corrects_the_bias_of_the_head_unless_the_authors_readout_is_asked_for(
+    settings: dict[str, Any], default: type[Readout], own: type[Readout]
+) -> None:
+    assert compose(Config.of(**settings)).part("readout") is default
+    asked = Config.of(**settings, readout="own")
+    assert compose(asked).part("readout") is own
+    assert asked.composition == Config.of(**settings).composition
+    check_settings(asked)

@@ -175,7 +175,7 @@ def test_a_run_with_a_preset_resumes_to_the_same_bits(method: str, more: dict[st
 @pytest.mark.parametrize("name", PAPER_STREAMS)
 def test_rivals_take_network_buffer_and_epochs_of_the_paper_and_rates_of_their_own(method: str, name: str) -> None:
     run = resolved(method, name)
-    bare = resolve(Config.of(method=method, stream=name, backbone="resnet18"), LARGE)
+    bare = resolve(Config.of(method=method, stream=name, backbone="resnet18", readout="own"), LARGE)
     assert run.net.backbone == "resnet18"
     assert run.train.epochs == PAPER_STREAMS[name]["train"]["epochs"]
     assert run.options.get("objective", {}).get("buffer", 500) == 500

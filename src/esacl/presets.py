@@ -8,6 +8,7 @@ from esacl.errors import ConfigError, unknown_name
 PAPER: dict[str, Any] = {
     "net": {"backbone": "resnet18"},
     "objective": {"buffer": 500},
+    "parts": {"readout": "own"},
     "gradient": {"ascent": "total"},
     "sparsity": {"form": "freeze"},
     "update": {
@@ -42,8 +43,8 @@ PAPER_STREAMS: dict[str, Any] = {
 OTHER_FORMS = (("update", "eta", "reach"),)
 """Settings of a preset that another setting replaces: (slot, the preset's, the other)."""
 
-FOR_ALL = ("net", "objective", "train")
-"""Tables of a preset that are for every method: network, buffer and epochs. The others are EsaCL's own."""
+FOR_ALL = ("net", "objective", "parts", "train")
+"""Tables of a preset that are for every method: network, buffer, readout and epochs. The others are EsaCL's own."""
 
 FULL: dict[str, Any] = {
     "sparsity": {"form": "freeze"},

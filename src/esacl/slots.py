@@ -11,6 +11,10 @@ CHOSEN = ("gradient", "update", "constraint", "selection", "average", "readout")
 """Slots whose part may be chosen by a setting of its own; the others are what the name of a method says."""
 
 
+OWN = "own"
+"""The readout of a method's authors, by this name for every method: the head, where they have no other."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartsConfig:
     """Parts that are chosen for single slots, whatever the method would put there."""
@@ -20,8 +24,11 @@ class PartsConfig:
     constraint: str | None = option(None, "what a step may not change, such as gpm: see `esacl parts constraint`")
     selection: str | None = option(None, "which examples are trained on: see `esacl parts selection`")
     average: str | None = option(None, "which weights answer: last, or ema: see `esacl parts average`")
-    readout: str | None = option(None, "how the network answers, such as nearest-mean: see `esacl parts readout`")
+    readout: str | None = option(
+        None,
+        "how the network answers, such as nearest-mean: see `esacl parts readout`; own: as its authors have it",
+    )
 
     def chosen(self) -> dict[str, str]:
         """Names of the chosen parts by slot."""
-        return {slot: name for slot, name in asdict(self).items() if name is not None}
+        return {slot: name for slot, name in asdict(self).items() if name not in (None, OWN)}

@@ -42,6 +42,7 @@ def methods_command(
     for problem in problems:
         STATUS.print(f"note: {problem}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     shown = {**METHODS, **offered} if name is None else {name: method(name)}
+    shown = {key: row.with_default_readout() for key, row in shown.items()}
     if json:
         rows = {
             key: {

@@ -132,7 +132,7 @@ METHODS: dict[str, Method] = {
     "esacl-er": combine("EsaCL on top of er", ESACL, ER),
     "esacl-der++": combine("EsaCL on top of der++", ESACL, DERPP),
     "esacl-co2l": combine("EsaCL on top of co2l", ESACL, CO2L),
-    "esacl-icarl": combine("EsaCL on top of icarl", ESACL, ICARL),
+    "esacl-icarl": combine("EsaCL on top of icarl, its head fitted anew", ESACL, ICARL).replaced({"readout": Refit}),
     "grow": GROW,
 }
 """The rows of the comparison. Any other sparsity before any other base is a method too (see `names.py`)."""

@@ -15,6 +15,7 @@ from esacl.optim.gradient import GradientRule
 from esacl.optim.update import UpdateRule
 from esacl.part import Part
 from esacl.readouts.base import Readout
+from esacl.readouts.bias import Bias
 from esacl.selection.base import DataSelector, KeepAll
 from esacl.sparsity.base import Dense, SparsityStrategy
 from esacl.types import Columns
@@ -109,6 +110,17 @@ class Method:
         """The method with other parts in some slots; options that switched the old ones off have no use any more."""
         switches = {path: slot for path, slot in self.switches.items() if slot not in parts}
         return replace(self, parts={**self.parts, **parts}, switches=switches)
+
+    def with_default_readout(self) -> "Method":
+        """The method as it answers unless a readout is asked for: corrected for bias on its memory, if it has one.
+
+        Where its authors have a readout, that stays; so does the head where bias cannot be corrected.
+        """
+        parts = {slot: self.part(slot) for slot in SLOTS}
+        plain = "readout" not in self.parts and "constraint" not in self.parts
+        if not plain or self.joint or not self.remembers or Bias.misfit(parts):
+            return self
+        return replace(self, parts={**self.parts, "readout": Bias})
 
     def options(self, slot: str) -> list[str]:
         """Names of a slot's options."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from esacl import plugins
 from esacl.code import check_allowed, imported, is_own
-from esacl.config import Config, PartsConfig
+from esacl.config import Config
 from esacl.errors import ConfigError, unknown_name
 from esacl.methods.catalogue import METHODS, PARTS, RENAMED
 from esacl.methods.contract import method_problem, part_problem, slot_of
@@ -25,13 +25,14 @@ def compose(config: Config, given: Method | None = None, code: Collection[str] =
     """
     base = method(config.method, code) if given is None else given
     chosen = {slot: part(slot, name, code) for slot, name in config.parts.chosen().items()}
-    return base.switched(config.options).replaced(chosen)
+    found = base.switched(config.options).replaced(chosen)
+    return found if config.parts.readout is not None else found.with_default_readout()
 
 
 def with_current_names(config: Config) -> Config:
     """The settings of a new run, where a part was given by the name that it had; what is saved keeps its names."""
     parts = {slot: RENAMED.get(slot, {}).get(name, name) for slot, name in config.parts.chosen().items()}
-    return replace(config, parts=PartsConfig(**parts))
+    return replace(config, parts=replace(config.parts, **parts))
 
 
 def given_again(config: Config, given: Given | None, where: str, code: Collection[str] = ()) -> Method:

@@ -99,6 +99,7 @@ class Bias(FeatureReadout):
         held = self._held_out(task)
         self.kept[task.index] = Examples(task.train.x[held], task.train.y[held])
         found = self._examples(task, remembered)
+        found = found.take(seen[found.y].nonzero().squeeze(1))  # where tasks are blurred, later classes came early
         logits = logits_of(net, self.context, found.x).cpu().double()
         columns = seen.nonzero().squeeze(1)
         places = torch.full_like(groups, -1)
@@ -141,7 +142,9 @@ class Bias(FeatureReadout):
         return {"scale": self.scale.clone(), "shift": self.shift.clone(), "kept": kept}
 
     def load_state_dict(self, state: State) -> None:
-        """Continue from a state of before."""
+        """Continue from a state of before; from that of the head, uncorrected."""
+        if not state:
+            return
         self.scale, self.shift = (state[name].clone().to(self.context.device) for name in ("scale", "shift"))
         self.kept = {index: Examples(own["x"].cpu(), own["y"].cpu()) for index, own in state["kept"].items()}
 
