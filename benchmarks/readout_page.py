@@ -111,7 +111,8 @@ def _choices(rows: Sequence[RowReadouts]) -> Table:
         ("row", "as trained", "Task-IL / Class-IL (%)", "chosen", "Task-IL / Class-IL (%) with it", "Class-IL gained"),
         tuple(body),
         "Chosen: the readout with the highest Task-IL + Class-IL on the validation split, mean of all seeds; the "
-        "networks are the same. Gained: paired over the seeds, ± half of the 95% interval; † and bold: the interval excludes 0.",
+        "networks are the same. Gained: paired over the seeds, ± half of the 95% interval; † and bold: "
+        "the interval excludes 0.",
     )
 
 
