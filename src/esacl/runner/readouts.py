@@ -89,9 +89,10 @@ def _results(run: Run, wanted: Wanted, splits: Sequence[str], code: Collection[s
     kinds: dict[str, type[Part]] = {**{slot: type(each) for slot, each in zip(SLOTS, parts.all())}, "readout": kind}
     own = run.config.options.get("readout", {}) if type(parts.readout) is kind else {}
     settings = {slot: run.config.options.get(slot, {}) for slot in SLOTS}
-    settings["readout"] = asdict(parse(kind.Options, given or own, "readout"))
-    fill(settings["readout"], kind.beside(settings))
-    options = parse(kind.Options, settings["readout"], "readout")
+    filled = asdict(parse(kind.Options, given or own, "readout"))
+    settings["readout"] = filled
+    fill(filled, kind.beside(settings))
+    options = parse(kind.Options, filled, "readout")
     refused = kind.misfit(kinds) or kind.problem(settings)
     if refused is not None:
         return [ReadoutResult(called, split, refused=str(refused)) for split in splits]
