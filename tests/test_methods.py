@@ -1,5 +1,4 @@
 from dataclasses import fields, replace
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,6 @@ from esacl.methods import (
     METHODS,
     Method,
     build_parts,
-    check_settings,
     combine,
     compose,
     method,
@@ -26,11 +24,6 @@ from esacl.optim.polytope_update import PolytopeUpdate
 from esacl.optim.sharpness import SharpnessAware
 from esacl.optim.update import UpdateRule
 from esacl.options import NoOptions
-from esacl.readouts.base import Readout
-from esacl.readouts.bias import Bias
-from esacl.readouts.nearest_mean import NearestMean
-from esacl.readouts.probe import LinearProbe
-from esacl.readouts.refit import Refit
 from esacl.selection.ranked import Ranked
 from esacl.sparsity.base import Dense
 from esacl.sparsity.esacl import Esacl
@@ -296,28 +289,3 @@ def test_parts_without_options_have_none_to_spell_out() -> None:
     plain = Config.of(method="er", readout="own")
     assert resolve(plain, STREAM).options.keys() == {"objective", "update", "sparsity"}
     assert GradientRule.Options is NoOptions
-
-
-@pytest.mark.parametrize(
-    ("settings", "default", "own"),
-    [
-        ({"method": "er"}, Bias, Readout),
-        ({"method": "esacl-der++"}, Bias, Readout),
-        ({"method": "la-maml"}, Bias, Readout),
-        ({"method": "finetune"}, Readout, Readout),
-        ({"method": "mtl"}, Readout, Readout),
-        ({"method": "icarl"}, NearestMean, NearestMean),
-        ({"method": "esacl-icarl"}, Refit, Refit),
-        ({"method": "co2l"}, LinearProbe, LinearProbe),
-        ({"method": "packnet-er"}, Readout, Readout),
-        ({"method": "er", "constraint": "gpm"}, Readout, Readout),
-    ],
-)
-def test_a_memory_corrects_the_bias_of_the_head_unless_the_authors_readout_is_asked_for(
-    settings: dict[str, Any], default: type[Readout], own: type[Readout]
-) -> None:
-    assert compose(Config.of(**settings)).part("readout") is default
-    asked = Config.of(**settings, readout="own")
-    assert compose(asked).part("readout") is own
-    assert asked.composition == Config.of(**settings).composition
-    check_settings(asked)

@@ -20,7 +20,7 @@ from esacl.results import Results as Results
 from esacl.run_lock import NAME as LOCK
 from esacl.run_lock import RunLock
 from esacl.sealed import recorded_digest, seal
-from esacl.slots import CHOSEN
+from esacl.slots import CHOSEN, OWN
 from esacl.training.checkpoint import Checkpoints
 from esacl.training.events import Logged, from_json
 
@@ -36,7 +36,7 @@ def _repeated(config: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that results repeat, as far as these have them."""
     tables = {name: table for name, table in config.items() if isinstance(table, dict)}
     stream, train, parts = (tables.get(name, {}) for name in ("stream", "train", "parts"))
-    chosen = [str(parts[slot]) for slot in CHOSEN if slot in parts]
+    chosen = [str(parts[slot]) for slot in CHOSEN if parts.get(slot, OWN) != OWN]
     found = {
         "method": " + ".join([str(config["method"]), *chosen]) if "method" in config else None,
         "seed": config.get("seed"),
