@@ -61,6 +61,9 @@ def test_a_plain_network_with_the_saved_weights_answers_as_it_was_evaluated(meth
     assert results.matrix["task_il"][-1] == pytest.approx(task_il)
     assert results.matrix["class_il"][-1] == pytest.approx(class_il)
     assert min(task_il) > 0.5
+    right = [row[place] for place, row in enumerate(results.confusion)]
+    sizes = [len(task.test) for task in stream.tasks]
+    assert [sum(right[2 * t : 2 * t + 2]) / sizes[t] for t in range(2)] == pytest.approx(class_il)
 
 
 @pytest.mark.parametrize("method", ["finetune", "er", "icarl", "esacl-co2l"])

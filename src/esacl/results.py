@@ -64,6 +64,8 @@ class Results:
     columns: str | None = None  # training columns: all, task or seen; None in results of before there was a choice
     remembered_bytes: Count | None = None  # held besides the network when training ended: memories, teachers, masks
     budget: Spending | None = None
+    confusion: list[list[Count]] | None = None  # class × answer after the last task, in the order of task_classes;
+    # among all classes, or those of the task where there is no Class-IL; None with more than 100 classes
     weights_sha256: str | None = None  # the digest in model.safetensors, which says whose results these are
 
     def __post_init__(self) -> None:
@@ -79,6 +81,10 @@ class Results:
             raise ValueError("both matrices must have the same number of rows")
         if len(self.task_classes) not in (0, self.tasks):
             raise ValueError(f"task_classes is not one list of names for each of the {self.tasks} tasks")
+        rows = self.confusion or []
+        names = {name for names in self.task_classes for name in names}
+        if any(len(row) != len(rows) for row in rows) or (rows and names and len(rows) != len(names)):
+            raise ValueError("confusion is not a square matrix of the classes")
         if missing := {"total", "train", "evaluate", "data"} - self.seconds.keys():
             raise ValueError(f"seconds: there is no {min(missing)}")
 

@@ -31,6 +31,12 @@ def matrix(tasks: int, start: float, loss: float, chance: float, rng: np.random.
     return [[round(float(x), 4) for x in row] for row in rows]
 
 
+def confusion(classes: int, rng: np.random.Generator) -> list[list[int]]:
+    """Mostly right answers."""
+    counts: list[list[int]] = (90 * np.eye(classes, dtype=int) + rng.poisson(1.0, (classes, classes))).tolist()
+    return counts
+
+
 def results(method: str = "der++", stream: str = "split-digits", seed: int = 0, tasks: int = 5) -> dict[str, Any]:
     """What results.json holds."""
     start, loss, price = CHARACTERS.get(method, (0.9, 0.1, 2.0))
@@ -79,6 +85,7 @@ def results(method: str = "der++", stream: str = "split-digits", seed: int = 0, 
         "remembered_bytes": 2_471_936,
         "footprint_bytes": {"parameters": 1_243_000, "activations": 2_900_000, "gradients": 1_243_000},
         "versions": {"esacl": "0.1.0", "python": "3.11.7", "torch": "2.5.0"},
+        "confusion": confusion(2 * tasks, rng),
         "task_classes": [[str(2 * t), str(2 * t + 1)] for t in range(tasks)],
     }
 

@@ -91,7 +91,7 @@ def test_one_run_is_one_small_complete_page(tmp_path):
     page, text = report(tmp_path, [write_run(tmp_path / "run")])
     check_is_complete_and_safe(page, text)
     assert len(text.encode()) < 200_000
-    assert page.tags.count("figure") == 8
+    assert page.tags.count("figure") == 9
     assert "Content-Security-Policy" in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
@@ -122,7 +122,7 @@ def test_a_method_that_needs_the_task_says_so(tmp_path):
     page, text = report(tmp_path, [write_run(tmp_path / "run", results("packnet"))])
     check_is_complete_and_safe(page, text)
     assert "must be told the task" in page.text
-    assert page.tags.count("figure") == 6
+    assert page.tags.count("figure") == 7
     assert "None" not in page.text
     assert "nan" not in page.text.split()
 
@@ -130,7 +130,7 @@ def test_a_method_that_needs_the_task_says_so(tmp_path):
 def test_a_joint_run_has_no_course_in_time(tmp_path):
     page, text = report(tmp_path, [write_run(tmp_path / "run", results("mtl"))])
     check_is_complete_and_safe(page, text)
-    assert page.tags.count("figure") == 6
+    assert page.tags.count("figure") == 7
     assert "over time" not in page.text
     assert "nothing could be forgotten" in page.text
 
@@ -138,13 +138,13 @@ def test_a_joint_run_has_no_course_in_time(tmp_path):
 def test_a_single_task_can_be_reported(tmp_path):
     page, text = report(tmp_path, [write_run(tmp_path / "run", results(tasks=1))])
     check_is_complete_and_safe(page, text)
-    assert page.tags.count("figure") == 6
+    assert page.tags.count("figure") == 7
 
 
 def test_a_run_without_a_log_has_no_loss_figure(tmp_path):
     page, _ = report(tmp_path, [write_run(tmp_path / "run", log=[])])
     assert "Training loss" not in page.text
-    assert page.tags.count("figure") == 7
+    assert page.tags.count("figure") == 8
 
 
 def test_several_runs_are_compared_and_each_has_its_section(several):
@@ -152,7 +152,7 @@ def test_several_runs_are_compared_and_each_has_its_section(several):
     check_is_complete_and_safe(page, text, scripts=1)
     assert [f"run-{place + 1}" for place in range(6)] == [name for name in page.ids if re.fullmatch(r"run-\d+", name)]
     assert text.count('<details class="run">') == 6
-    assert page.tags.count("figure") == 13 + 4 * 8 + 2 * 6
+    assert page.tags.count("figure") == 13 + 4 * 9 + 2 * 7
     assert {f"#run-{place + 1}" for place in range(6)} <= set(page.links), "rows lead to their runs"
     for record in records:
         assert f"{100 * record.accuracy.task_il:.1f}" in page.text
@@ -182,7 +182,7 @@ def test_runs_on_different_streams_are_not_ranked_against_each_other(tmp_path):
 def test_names_are_text_wherever_they_stand(tmp_path):
     found = results()
     found |= {"method": NASTY, "stream": NASTY, "logit_mask": NASTY, "split": NASTY, "versions": {NASTY: NASTY}}
-    found["task_classes"] = [[NASTY, NASTY]] * 5
+    found |= {"task_classes": [[NASTY, f"{NASTY}2"]] * 5, "confusion": [[3, 1], [0, 2]]}
     settings = {"method": NASTY, "seed": 0, NASTY: {NASTY: NASTY, "list": [NASTY]}}
     log = [{**events(1, 1)[0], "phase": NASTY}]
     nasty = write_run(tmp_path / "<b>run", found, settings, log)

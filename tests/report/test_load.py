@@ -209,3 +209,13 @@ def test_a_line_that_is_no_event_is_refused_unless_it_was_cut_off(tmp_path, line
     (run / "events.jsonl").write_text(f"{text}{line}\n", "utf-8")
     with pytest.raises(RunError, match="Delete the file"):
         load_run(run)
+
+
+def test_a_confusion_matrix_is_optional_and_must_fit_the_classes(tmp_path):
+    found = results(tasks=2)
+    assert load_run(write_run(tmp_path / "with", found)).confusion == tuple(map(tuple, found["confusion"]))
+    without = {name: value for name, value in found.items() if name != "confusion"}
+    assert load_run(write_run(tmp_path / "without", without)).confusion == ()
+    for number, wrong in enumerate(([[1]], [[1, 2]] * 4, [[-1] * 4] * 4)):
+        with pytest.raises(RunError, match="damaged"):
+            load_run(write_run(tmp_path / f"wrong {number}", found | {"confusion": wrong}))

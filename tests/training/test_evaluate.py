@@ -9,7 +9,7 @@ from torch import Tensor
 from esacl.nets import Network
 from esacl.options import NoOptions
 from esacl.readouts.base import Readout
-from esacl.training.evaluate import evaluate
+from esacl.training.evaluate import answered, evaluate
 from tests.builders import context, finish, network, same, stream, trainer, weights
 from tests.reference.evaluate import accuracies
 
@@ -100,3 +100,13 @@ def test_evaluation_has_no_side_effects(backbone: str, training: bool) -> None:
     assert random.getstate() == states[2]
     assert (net.meter.executed_macs["train"], net.meter.largest_step) == charged
     assert net.meter.executed_macs["evaluate"] == 3 * 14 * net.meter.dense
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_answers_are_those_that_accuracy_counts(within: bool) -> None:
+    net = network()
+    found = evaluate(net, head(), STREAM, "test")
+    truth, answers = answered(net, head(), STREAM, "test", needs_task_id=False, within=within, batch_size=7)
+    sizes = [len(task.test) for task in STREAM.tasks]
+    right = [float(part.double().mean()) for part in torch.split(truth == answers, sizes)]
+    assert right == pytest.approx(list(found.task_il if within else found.class_il or ()))

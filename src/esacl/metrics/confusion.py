@@ -9,6 +9,8 @@ from torch import Tensor
 from esacl.documents import Count, Share
 
 Counts = Sequence[Sequence[Count]]
+MOST_CLASSES = 100
+"""Classes of a matrix that is stored or drawn: of more, nothing could be told apart."""
 
 
 def confusion_matrix(truth: Tensor, answers: Tensor, classes: int) -> Tensor:

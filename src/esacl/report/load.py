@@ -86,6 +86,7 @@ def _record(directory: RunDirectory, results: Results) -> RunRecord:
         config=_settings(directory),
         log=_log(directory, results.tasks),
         task_classes=tuple(tuple(map(clean, names)) for names in results.task_classes),
+        confusion=tuple(map(tuple, results.confusion or ())),
         versions={clean(name): clean(version) for name, version in results.versions.items()},
         budget=_budget(results),
     )

@@ -89,6 +89,7 @@ class RunRecord:
     task_classes: tuple[tuple[str, ...], ...]  # names; empty where the run did not record them
     versions: Mapping[str, str]  # of what it ran with
     budget: str | None = None  # as it was given
+    confusion: tuple[tuple[int, ...], ...] = ()  # class × answer; empty where the run did not record it
 
     @property
     def stored_bytes(self) -> float | None:

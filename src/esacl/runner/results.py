@@ -11,9 +11,11 @@ from esacl.artifacts import Results
 from esacl.config import Config
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
 from esacl.metrics.capacity import capacity, measured_capacity
+from esacl.metrics.confusion import MOST_CLASSES, confusion_matrix
 from esacl.metrics.cost import credit, flops
 from esacl.metrics.memory import footprint, tensor_bytes
 from esacl.results import Spending
+from esacl.training.evaluate import answered
 from esacl.training.trainer import Trainer
 from esacl.version import __version__
 
@@ -67,8 +69,21 @@ def figures(trainer: Trainer, config: Config, seconds: float, peak_memory: int) 
         task_classes=[[stream.class_names[column] for column in task.classes] for task in stream.tasks],
         pruning_drop=_pruning_drop(trainer, matrix),
         budget=_spending(trainer, config),
+        confusion=_confusion(trainer, config.train.split, within=class_rows is None),
         versions={"esacl": __version__, "torch": torch.__version__, "python": platform.python_version()},
     )
+
+
+def _confusion(trainer: Trainer, split: str, within: bool) -> list[list[int]] | None:
+    """Which classes are taken for which after the last task; None where there are too many to be shown."""
+    net, parts, stream = trainer.net, trainer.parts, trainer.stream
+    learnt = list(dict.fromkeys(column for task in stream.tasks for column in task.classes))
+    if not len(learnt) == len(stream.class_names) <= MOST_CLASSES:
+        return None
+    with net.whole(), parts.average.answering(net):
+        truth, answers = answered(net, parts.readout, stream, split, parts.needs_task, within)
+    found: list[list[int]] = confusion_matrix(truth, answers, len(learnt))[learnt][:, learnt].tolist()
+    return found
 
 
 def _spending(trainer: Trainer, config: Config) -> Spending | None:

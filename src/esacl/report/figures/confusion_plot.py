@@ -6,13 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from esacl.metrics.confusion import MOST_CLASSES
 from esacl.report.figures.axes import room_for
 from esacl.report.figures.chart import Chart, Key
 from esacl.report.figures.svg import CARD, FG, GRID, HEAT, ON_HEAT, PHONE, WIDTH, Margins, canvas, colour, house_style
 from esacl.report.units import clean, shorten
-
-MOST = 100
-"""Classes of a picture: of more, nothing could be told apart."""
 
 _NUMBERS = 12  # classes up to which every cell says how many
 _NAMES = 30  # classes up to which rows and columns are named
@@ -31,7 +29,7 @@ def confusion_plot(
     `tasks` are the numbers of classes that arrived together, in the order of the rows: lines are drawn between them.
     """
     size = len(names)
-    if not 2 <= size <= MOST:
+    if not 2 <= size <= MOST_CLASSES:
         return None
     shown = [shorten(clean(name), _LONGEST) for name in names] if size <= _NAMES else []
     room = room_for(shown) if shown else 34.0

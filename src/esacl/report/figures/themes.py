@@ -9,6 +9,7 @@ from pathlib import Path
 from esacl.report.ablations import KINDS
 from esacl.report.figures.bar_plot import ablation_bars, flops_by_row
 from esacl.report.figures.chart import Chart, save
+from esacl.report.figures.confusion_plot import confusion_plot
 from esacl.report.figures.cost_plot import COSTS, accuracy_over
 from esacl.report.figures.over_tasks_plot import average_over_tasks, forgetting_over_tasks
 from esacl.report.figures.run_accuracy import accuracy_over_time, heat_map
@@ -49,6 +50,11 @@ def run_themes(record: RunRecord) -> list[Theme]:
     accuracy = [heat_map(record, setting) for setting in settings]
     if len(record.matrix["task_il"]) > 1:
         accuracy += [accuracy_over_time(record, setting) for setting in settings]
+    classes = list(dict.fromkeys(name for names in record.task_classes for name in names))
+    tasks = () if record.same_classes else tuple(map(len, record.task_classes))
+    name = "Confusion matrix" + ("" if "class_il" in record.matrix else " within the tasks")
+    found = confusion_plot(record.confusion, classes, tasks, name) if record.confusion else None
+    accuracy += [] if found is None else [found]
     cost = [flops_bars(record), time_bar(record), memory_bars(record)]
     training = ([training_loss(record)] if record.log else []) + cost
     return [Theme("Accuracy", tuple(accuracy)), Theme("Training and cost", tuple(training))]
