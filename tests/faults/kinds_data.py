@@ -86,6 +86,8 @@ def images(rng: Random, place: Place) -> Case:
     words = rng.choice((
         ("predict", "model", "pictures", "--json"),
         ("predict", "model", "pictures"),
+        ("evaluate", "model", "pictures", "--json"),
+        ("learn", "model", "pictures", "--epochs", "1", "--holdout", "0.3"),
         ("learn", "model", "pictures", "--epochs", "1"),
         ("learn", "new", "pictures", "--method", "er", *SMALL),
         ("run", "--stream", "folder:pictures", "--method", "finetune", "--out", "new", "--json", *SMALL),

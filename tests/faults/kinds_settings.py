@@ -19,6 +19,7 @@ COMMANDS = (
     "landscape",
     "learn",
     "predict",
+    "evaluate",
     "inspect",
     "export",
     "methods",
@@ -36,11 +37,13 @@ FLAGS = """
     --scenario --unpruned --buffer --sparsity --keep --rho --gradient --update --constraint --selection
     --readout --device --precision --threads --json --overwrite --format --top --task --dry-run --seeds --only
     --steps --examples --against --paper --figures -o --nonsense --tflops --url
+    --weights --freeze --backbone-lr --augment-copies --cache --resize --budget --average --holdout
 """.split()  # noqa: SIM905
 WORDS = """
     run pictures model config.toml recipe.toml grid nowhere . .. / er esacl-er gpm-packnet packnet split-digits
     rotated-digits permuted-digits blurry-digits folder:pictures folder:nowhere csv onnx train.epochs=1
     sparsity.level=0.99 update.lr=nan net.width=100000 a.b=c = a.b.c=1 mlp cnn resnet18 validation task-il full
+    2e12flops 300s 0s squash ema
 """.split()  # noqa: SIM905
 
 
