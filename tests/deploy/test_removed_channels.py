@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from esacl import Config, ContinualClassifier, run
+from esacl import Config, ContinualClassifier, resume, run
 from esacl.deploy import open_model
 from esacl.deploy.graph import write_onnx
 from esacl.deploy.summary import summary
 from esacl.deploy.weights import write_export
 from esacl.errors import RunError
 from esacl.landscape import landscape
+from esacl.runner import start
+from esacl.training.events import TaskDone
 from tests.builders import same
 from tests.estimator.samples import features, small
+from tests.nets.own_nets import Separable, made
 
 CHANNELS = {"sparsity": {"unit": "channel", "level": 0.8}}
 
@@ -33,6 +36,18 @@ def test_the_saved_model_is_small_and_dense(place):
     found = summary(open_model(place), place)
     assert found.density == 1
     assert found.weights == sum(layer.weights for layer in found.layers) <= 0.2 * (8 * 9 + 16 * 8 * 9 + 32 * 16 * 9)
+
+
+def test_a_network_of_your_own_loses_channels_too(tmp_path):
+    config = Config.of(method="esacl-er", epochs=1, limit_per_class=20, buffer=20)
+    config = replace(config, options={**config.options, **CHANNELS})
+    with start(config, tmp_path / "run", backbone=made(Separable)) as half:
+        next(event for event in half.events() if isinstance(event, TaskDone) and event.task == 1)
+    found = resume(tmp_path / "run", backbone=made(Separable))
+    assert found.density <= 0.5  # of so few channels, one of each group stays
+    model = open_model(tmp_path / "run", backbone=made(Separable))
+    assert len(model.weights["backbone.layers.6.weight"]) < 16
+    assert model.answering()(torch.rand(2, 1, 8, 8))[1].isfinite().all()
 
 
 def test_exports_answer_as_the_model_does(place, tmp_path):

@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
+from esacl.assembly import assemble
 from esacl.config import Config, NetConfig, PartsConfig, TrainConfig
 from esacl.errors import ConfigError
 from esacl.methods import resolve
@@ -16,7 +17,7 @@ from esacl.nets.widths import widths_of
 from esacl.sparsity.channels import Channels
 from esacl.training.events import TaskDone
 from esacl.training.trainer import Trainer
-from tests.builders import finish, network, stream, trainer
+from tests.builders import CPU, finish, network, stream, trainer
 from tests.reference.channels import kept, scores
 from tests.resuming import assert_resumes
 
@@ -184,6 +185,16 @@ def test_whole_channels_learn_on_by_default(method, backbone):
     config = Config(method, net=NETS[backbone], options={"sparsity": {"unit": "channel"}})
     own = resolve(config, stream()).options["sparsity"]
     assert (own["form"], own["quota"], own["scope"], own["polytope"]) == ("cycle", "literal", "layer", False)
+
+
+def test_layers_that_training_leaves_alone_keep_their_channels():
+    of, options = stream(tasks=2), {"sparsity": {"unit": "channel", "level": 0.8}, "objective": {"buffer": 20}}
+    net, train = NetConfig("cnn", 8, freeze="layers.0,layers.1"), TrainConfig(epochs=1, batch_size=8)
+    done = finish(assemble(resolve(Config("esacl-er", net=net, train=train, options=options), of), of, CPU))
+    widths = widths_of(done.net.model, done.net.model.state_dict())
+    assert widths["layers.0"] == 8
+    assert widths["layers.8"] < 16
+    assert done._update_density() <= 0.2
 
 
 def test_the_head_is_never_pruned():

@@ -182,8 +182,8 @@ class Trained:
             model = self.own.model(classes, 0)
         else:
             model = outline(self.backbone, self.width, self.shape, classes)
-            if (widths := widths_of(model, self.weights)) is not None:
-                set_widths(model, widths)  # it may have grown
+        if (widths := widths_of(model, self.weights)) is not None:
+            set_widths(model, widths)  # it may have grown, or lost channels
         if SEED in self.weights:
             seed, head = self.weights[SEED], self.weights.get("head.weight", torch.empty(0))
             if seed.dtype != torch.int64 or seed.ndim or head.ndim != 2 or not head.numel():

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, device, nn
 
 from esacl import plugins
@@ -15,6 +16,7 @@ from esacl.nets.expansion import RandomExpansion
 from esacl.nets.room import building
 from esacl.nets.traits import NetTraits
 from esacl.nets.user_code import FORM
+from esacl.nets.widths import set_widths, widths_of
 from esacl.rng import generator
 from esacl.types import Outputs
 
@@ -72,9 +74,18 @@ class OwnNet:
             model.backbone, model.own, model.replaced = deepcopy(self.module), True, self.head
         return model
 
+    def like(self, weights: Mapping[str, Tensor]) -> Model:
+        """A model as wide as one that such weights were taken from: it may have grown, or lost channels."""
+        head = weights.get("head.weight", torch.empty(1))
+        model = self.model(len(head) if head.ndim else 1, 0)
+        if (widths := widths_of(model, weights)) is not None:
+            set_widths(model, widths)
+        return model
+
     def check_is_of(self, weights: Mapping[str, Tensor], where: str) -> None:
-        """Refuse weights of another network, by the names and shapes of all that it stores."""
-        own = {f"backbone.{name}": tuple(value.shape) for name, value in self.module.state_dict().items()}
+        """Refuse weights of another network, by the names and shapes of all that it stores; widths may differ."""
+        model = self.like(weights)
+        own = {name: tuple(value.shape) for name, value in model.state_dict().items() if name.startswith("backbone.")}
         theirs = {name: tuple(value.shape) for name, value in weights.items() if name.startswith("backbone.")}
         for name in sorted({*own, *theirs}, key=lambda name: (name in own and name in theirs, name)):
             if own.get(name) != theirs.get(name):
