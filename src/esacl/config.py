@@ -60,7 +60,11 @@ class StreamConfig:
     blur: float = option(
         0.0, "share of each class's training examples that is spread over other tasks", low=0, high=0.9
     )
-    augment: bool = option(True, "random crop and flip of training images, where the stream has them")
+    augment: str | bool = option(
+        "standard",
+        "none, standard (shifted crop and flip, where the stream has them), strong, or operations joined by +: shift, "
+        "flip, resized-crop, jitter, randaugment, cutout, package.module:FUNCTION",
+    )
     image_size: int | None = option(
         None, "side that images are resized to (default: their own; 32 for a folder)", low=4, high=1024
     )
@@ -73,6 +77,11 @@ class StreamConfig:
         "else in a file)",
     )
     data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
+
+    @property
+    def transforms(self) -> list[str]:
+        """Names of code among the operations on training images."""
+        return [name for name in str(self.augment).split("+") if names_code(name)]
 
     @property
     def is_code(self) -> bool:
@@ -153,7 +162,8 @@ class Config:
     def code(self) -> list[str]:
         """Names of code and objects of the user's own among the method, its parts and the stream."""
         names = [self.method, *self.parts.chosen().values()]
-        return [name for name in names if is_own(name)] + ([self.stream.name] if self.stream.is_code else [])
+        stream = [self.stream.name] if self.stream.is_code else []
+        return [*(name for name in names if is_own(name)), *stream, *self.stream.transforms]
 
     @staticmethod
     @naming(as_keyword)
@@ -170,6 +180,7 @@ class Config:
         image_size: int | None = None,
         resize: Literal["crop", "pad", "squash"] | None = None,
         cache: Literal["ram", "disk", "none"] | None = None,
+        augment: str | bool | None = None,
         epochs: int | None = None,
         budget: str | None = None,
         batch_size: int | None = None,

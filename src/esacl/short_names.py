@@ -21,6 +21,7 @@ SHORT_NAMES = {
     "image_size": "stream.image_size",
     "resize": "stream.resize",
     "cache": "stream.cache",
+    "augment": "stream.augment",
     "epochs": "train.epochs",
     "budget": "train.budget",
     "batch_size": "train.batch_size",

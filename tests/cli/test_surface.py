@@ -6,6 +6,7 @@ from esacl.cli import app
 
 SURFACE = {
     "run": [
+        "--augment",
         "--augment-copies",
         "--average",
         "--backbone",

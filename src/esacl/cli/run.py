@@ -59,6 +59,7 @@ def run_command(
     image_size: Annotated[int | None, setting("stream.image_size", DATA)] = None,
     resize: Annotated[Literal["crop", "pad", "squash"] | None, setting("stream.resize", DATA)] = None,
     cache: Annotated[Literal["ram", "disk", "none"] | None, setting("stream.cache", DATA)] = None,
+    augment: Annotated[str | None, setting("stream.augment", DATA)] = None,
     epochs: Annotated[int | None, setting("train.epochs", TRAINING)] = None,
     budget: Annotated[str | None, setting("train.budget", TRAINING)] = None,
     batch_size: Annotated[int | None, setting("train.batch_size", TRAINING)] = None,
@@ -121,6 +122,7 @@ def run_command(
         "image_size": image_size,
         "resize": resize,
         "cache": cache,
+        "augment": augment,
         "epochs": epochs,
         "budget": budget,
         "batch_size": batch_size,
@@ -161,7 +163,18 @@ def run_command(
             set_option(tables, assignment)
         place_settings(tables, given)
         settings = with_helpers(Config.from_mapping(tables))
-        named = [method, stream, backbone, gradient, update, constraint, selection, readout, *(code or [])]
+        named = [
+            method,
+            stream,
+            backbone,
+            gradient,
+            update,
+            constraint,
+            selection,
+            readout,
+            *(code or []),
+            *(augment or "").split("+"),
+        ]
         assigned = [assignment.partition("=")[2].strip().strip("'\"") for assignment in set_ or []]
         _check_consent(settings, {*named, *assigned})
         allowed = replace(settings, origin=None)  # whatever code it names was given here

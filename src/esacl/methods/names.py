@@ -46,6 +46,8 @@ def given_again(config: Config, given: Given | None, where: str, code: Collectio
     try:
         if config.stream.is_code:
             check_allowed("stream", config.stream.name, allowed)
+        for name in config.stream.transforms:
+            check_allowed("transform", name, allowed)
         return compose(config, given if isinstance(given, Method) else None, allowed)
     except ConfigError as error:
         raise error.within(where) from None

@@ -78,7 +78,10 @@ class Run:
         self.stream = stream
         self.device = device
         self.fingerprint = stream.fingerprint()
-        self.notes: list[str] = []  # what people should know about the network, and how the run was continued
+        self.notes = [  # what people should know about network and data, and how the run was continued
+            f"training images are changed by code of your own, {name}: results depend on it."
+            for name in config.stream.transforms
+        ]
         if own is not None and own.replaced is not None:
             head = f"{len(stream.class_names)} columns"
             self.notes.append(f"{own.replaced} is the head of {own.name}: one of this library, of {head}, replaces it.")

@@ -44,6 +44,7 @@ def from_arrays(
     blur: float = 0.0,
     image_size: int | None = None,
     resize: Rule = "crop",
+    augment: str | bool = "standard",
     class_names: Sequence[str] | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -53,8 +54,9 @@ def from_arrays(
     is the channels. Bytes (uint8) and floats are scaled by the mean and spread of each channel. Features are float
     [N, D] and reach the network as they are. Classes are the different labels in sorted order (in order of appearance
     where they cannot be sorted); `class_names` names them in that order. Without test arrays, a fixed fifth of each
-    class is the test split. `image_size` and `resize` are those of `esacl run`. `validation` = 0 holds
-    nothing out of the training examples. Nothing is augmented. Results call the stream `arrays`, or `arrays:NAME`.
+    class is the test split. `image_size`, `resize` and `augment` are those of `esacl run`; by default nothing is
+    augmented. `validation` = 0 holds nothing out of the training examples. Results call the stream `arrays`, or
+    `arrays:NAME`.
 
     >>> x = np.arange(40, dtype=np.float32).reshape(20, 2)
     >>> stream = from_arrays(x, ["cat", "dog", "emu", "fox"] * 5)
@@ -71,6 +73,7 @@ def from_arrays(
         "blur": blur,
         "image_size": image_size,
         "resize": resize,
+        "augment": augment,
     }
     config = parse(StreamConfig, settings, "from_arrays")
     found = labelled_source(x_train, y_train, x_test, y_test, validation=config.validation, name=name)

@@ -30,6 +30,7 @@ def as_stream(
     blur: float = 0.0,
     image_size: int | None = None,
     resize: Rule = "crop",
+    augment: str | bool = "standard",
     columns: tuple[str, str] | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -54,6 +55,7 @@ def as_stream(
         "blur": blur,
         "image_size": image_size,
         "resize": resize,
+        "augment": augment,
     }
     config = parse(StreamConfig, settings, "as_stream")
     data, test = _parts(data, test)

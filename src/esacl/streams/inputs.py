@@ -1,14 +1,15 @@
 """From stored examples to network inputs: crop + flip, size and normalisation of a whole batch at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from esacl.rng import keyed_integers
+from esacl.rng import derive, keyed_integers
+from esacl.streams.augment import BASIC, STRONG, applied, named
 from esacl.streams.resize import Rule, resized
 
 _ALWAYS = ("mean", "std", "padding", "flip")
@@ -24,10 +25,11 @@ def _constants(mean: tuple[float, ...], std: tuple[float, ...], device: torch.de
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageInputs:
-    """Augments by a shifted crop and a horizontal flip, resizes and normalises by channel.
+    """Augments by a shifted crop, a horizontal flip and other operations, resizes and normalises by channel.
 
-    `padding` 0 and `flip` False mean no augmentation. Floats are normalised already and never augmented. Images may be
-    stored smaller than the network reads them: `size` is then what they are resized to, in every batch anew.
+    `padding` 0, `flip` False and no `operations` mean no augmentation. Floats are normalised already and never
+    augmented. Images may be stored smaller than the network reads them: `size` is then what they are resized to, in
+    every batch anew.
     """
 
     mean: tuple[float, ...]
@@ -35,6 +37,7 @@ class ImageInputs:
     padding: int = 0
     flip: bool = False
     size: int | None = None  # side of the square that the network reads; None: as stored
+    operations: tuple[str, ...] = ()  # of `esacl.streams.augment`, in their order
     resize: Rule = "crop"  # how images of other sizes are brought to that of the network
 
     def __repr__(self) -> str:
@@ -47,10 +50,23 @@ class ImageInputs:
         channels, height, width = stored
         return (channels, height, width) if self.size is None else (channels, self.size, self.size)
 
+    def augmenting(self, setting: str | bool, side: int) -> "ImageInputs":
+        """The same for images of that side with the augmentation that is asked for; `standard` is the stream's own."""
+        if setting in (True, "standard"):
+            return self
+        if setting in (False, "none"):
+            return replace(self, padding=0, flip=False, operations=())
+        if setting == "strong":  # mirrored only where the stream is: a digit is another one then
+            return replace(self, padding=0, operations=STRONG)
+        names = named(str(setting))
+        padding = (self.padding or max(1, side // 8)) if "shift" in names else 0
+        others = tuple(name for name in names if name not in BASIC)
+        return replace(self, padding=padding, flip="flip" in names, operations=others)
+
     @property
     def augments(self) -> bool:
         """Whether `augmented` differs from `plain`."""
-        return self.padding > 0 or self.flip
+        return self.padding > 0 or self.flip or bool(self.operations)
 
     def plain(self, raw: Tensor) -> Tensor:
         """At the network's size and normalised, not augmented."""
@@ -62,10 +78,14 @@ class ImageInputs:
         return raw * scale + shift
 
     def augmented(self, raw: Tensor, key: int, index: Tensor) -> Tensor:
-        """Each example cropped and flipped by numbers that depend on (key, its index) only."""
+        """Each example changed by numbers that depend on (key, its index) only."""
         if not self.augments or raw.dtype != torch.uint8:
             return self.plain(raw)
-        return self.plain(self.crop_and_flip(raw, key, index))
+        images = self.crop_and_flip(raw, key, index) if self.padding or self.flip else raw
+        fill = torch.tensor([round(255 * mean) for mean in self.mean])
+        for name in self.operations:
+            images = applied(name, images, derive(key, name), index, fill)
+        return self.plain(images)
 
     def crop_and_flip(self, raw: Tensor, key: int, index: Tensor) -> Tensor:
         """The zero-padded batch, gathered at shifted and mirrored coordinates."""

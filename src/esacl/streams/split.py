@@ -40,7 +40,7 @@ def split(source: Source, config: StreamConfig, seed: int, default_tasks: int | 
             )
         )
     names = tuple(source.class_names[k] for k in order.tolist())
-    inputs = inputs if config.augment else replace(inputs, padding=0, flip=False)
+    inputs = inputs.augmenting(config.augment, min(stored))
     evaluated = tuple(parts)
     stages = evaluated if config.blur == 0 else tuple(map(_with_all_classes, evaluated))
     return Stream(source.name, names, evaluated, stages, inputs, source.left_out)
