@@ -30,6 +30,7 @@ LAYERS = [
         "types",
         "files",
         "net_settings",
+        "stream_settings",
         "version",
         "paper",
     },

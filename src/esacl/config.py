@@ -12,7 +12,7 @@ from typing import Any, Literal, Never
 import tomli_w
 
 from esacl.budget import decides_epochs, with_budget
-from esacl.code import is_own, names_code
+from esacl.code import is_own
 from esacl.errors import ConfigError, naming, unknown_name
 from esacl.net_settings import NetConfig as NetConfig
 from esacl.options import option, parse
@@ -23,6 +23,8 @@ from esacl.short_names import place_settings as place_settings
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
 from esacl.slots import PartsConfig as PartsConfig
+from esacl.stream_settings import SCHEMES as SCHEMES
+from esacl.stream_settings import StreamConfig as StreamConfig
 from esacl.toml import Tables as Tables
 from esacl.toml import flattened
 from esacl.toml import read_toml as read_toml
@@ -34,59 +36,6 @@ DEFAULT_METHOD = "esacl-der++"
 
 Scenario = Literal["both", "task-il", "class-il"]
 """Scenarios in which a run is judged."""
-
-SCHEMES = ("folder", "arrays")
-"""What stands before a colon in the name of a stream without being the name of code."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamConfig:
-    """Which data, cut into which tasks."""
-
-    name: str = option("split-digits", "stream to learn: see `esacl streams`")
-    tasks: int | None = option(None, "number of tasks (default: the stream's own)", low=1)
-    classes_per_task: int | None = option(None, "classes that arrive together (default: the stream's own)", low=1)
-    class_order: Literal["fixed", "shuffled"] = option("fixed", "order of the classes: as listed, or by the seed")
-    limit_per_class: int | None = option(
-        None,
-        "use only this many training (and test) images of each class; a tenth of the training images is then held out "
-        "for validation, unless stream.validation says otherwise",
-        low=1,
-    )
-    limit_order: Literal["scattered", "first"] = option(
-        "scattered", "images that limit_per_class takes: scattered evenly, or the first of each class in file order"
-    )
-    validation: float = option(0.1, "share of each class's training examples held out; 0: none", low=0, high=0.5)
-    blur: float = option(
-        0.0, "share of each class's training examples that is spread over other tasks", low=0, high=0.9
-    )
-    augment: str | bool = option(
-        "standard",
-        "none, standard (shifted crop and flip, where the stream has them), strong, or operations joined by +: shift, "
-        "flip, resized-crop, jitter, randaugment, cutout, package.module:FUNCTION",
-    )
-    image_size: int | None = option(
-        None, "side that images are resized to (default: their own; 32 for a folder)", low=4, high=1024
-    )
-    resize: Literal["crop", "pad", "squash"] = option(
-        "crop", "images that are not square: crop to the middle, pad with black, or squash"
-    )
-    cache: Literal["ram", "disk", "none"] | None = option(
-        None,
-        "where decoded images of a folder are kept: in memory, in a file, or nowhere (default: in memory up to 1 GiB, "
-        "else in a file)",
-    )
-    data_dir: str | None = option(None, "folder that holds the data sets (default: $ESACL_DATA, then ./data)")
-
-    @property
-    def transforms(self) -> list[str]:
-        """Names of code among the operations on training images."""
-        return [name for name in str(self.augment).split("+") if names_code(name)]
-
-    @property
-    def is_code(self) -> bool:
-        """Whether its name is that of code, not of a folder or of arrays."""
-        return names_code(self.name) and self.name.partition(":")[0] not in SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
