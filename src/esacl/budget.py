@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from esacl.errors import ConfigError
 
-Unit = Literal["flops", "s"]
-UNITS: dict[str, Unit] = {"flops": "flops", "s": "s"}
+Unit = Literal["flops", "s", "MB"]
+UNITS: dict[str, Unit] = {"flops": "flops", "s": "s", "mb": "MB"}
+MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An amount of executed training FLOPs, or of CPU seconds of training."""
+    """An amount of executed training FLOPs, of CPU seconds of training, or of megabytes that are kept."""
 
     amount: float
     unit: Unit
@@ -23,8 +24,8 @@ class Budget:
 def parse_budget(text: str) -> Budget:
     """A budget as people write it.
 
-    >>> parse_budget("2e12flops"), parse_budget("300 s")
-    (Budget(amount=2000000000000.0, unit='flops'), Budget(amount=300.0, unit='s'))
+    >>> parse_budget("2e12flops"), parse_budget("300 s"), parse_budget("20MB")
+    (Budget(amount=2000000000000.0, unit='flops'), Budget(amount=300.0, unit='s'), Budget(amount=20.0, unit='MB'))
     """
     found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-z]+)\s*", text.lower())
     if found is not None and found[2] in UNITS and found[1].count(".") < 2 and found[1] != ".":
@@ -35,7 +36,8 @@ def parse_budget(text: str) -> Budget:
         "{given} is not allowed.",
         "train.budget",
         text,
-        allowed="a number above 0 and its unit: 2e12flops (executed in training) or 300s (CPU time of training)",
+        allowed="a number above 0 and its unit: 2e12flops (executed in training), 300s (CPU time of training) or 20MB "
+        "(network and memory)",
     )
 
 

@@ -44,7 +44,9 @@ class TrainConfig:
 
     epochs: int = option(10, "epochs for each task", low=1, high=100_000)
     budget: str | None = option(
-        None, "spend so much in training instead of a number of epochs: 2e12flops (executed), or 300s (CPU time)"
+        None,
+        "spend so much in training instead of a number of epochs: 2e12flops (executed) or 300s (CPU time); 20MB: have "
+        "the largest buffer that fits with the network",
     )
     batch_size: int = option(32, "examples of the current task in a step", low=1, high=100_000)
     columns: Literal["all", "task", "seen"] | None = option(

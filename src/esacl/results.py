@@ -24,9 +24,9 @@ class NewerSchema(ValueError):
 class Spending:
     """A budget and what became of it."""
 
-    asked: str  # as it was given: 2e12flops, 300s
-    spent: Amount  # in FLOPs or CPU seconds
-    epochs: list[Amount] = field(default_factory=list)  # trained for each task
+    asked: str  # as it was given: 2e12flops, 300s, 20MB
+    spent: Amount  # in FLOPs, CPU seconds or bytes
+    epochs: list[Amount] = field(default_factory=list)  # trained for each task; none where it does not decide them
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)

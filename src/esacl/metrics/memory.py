@@ -13,6 +13,7 @@ from torch import Tensor
 from esacl.documents import Count
 from esacl.nets.meter import Meter
 from esacl.nets.network import Network
+from esacl.training.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ def tensor_bytes(state: Any) -> int:
     if isinstance(state, Mapping):
         return sum(tensor_bytes(value) for value in state.values())
     return sum(tensor_bytes(value) for value in state) if isinstance(state, list | tuple) else 0
+
+
+def kept_bytes(net: Network, parts: Parts) -> int:
+    """Bytes of a network with its statistics, and of all that the parts of a method keep beside it."""
+    return tensor_bytes(net.model.state_dict()) + tensor_bytes(parts.state_dict())
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -25,6 +25,7 @@ from esacl.nets.weights import find_weights, with_weights
 from esacl.presets import settings_of
 from esacl.processes.team import team
 from esacl.runner.active_run import Run, Saved
+from esacl.runner.memory_budget import fitted
 from esacl.streams import Stream, absolute, open_stream
 from esacl.streams.images import Progress
 
@@ -57,7 +58,9 @@ def start(
     config = config if method is None else replace(config, method=name_of_method(method))
     chosen = compose(config, method if isinstance(method, Method) else None, config.code())
     config = with_current_names(config)
+    asked = "buffer" in config.options.get("objective", {})
     stream, config, own = _prepare(config, chosen, stream, reading, given if is_own(config.net.backbone) else None)
+    config = fitted(config, stream, asked, own, chosen)
     with machine(config.machine) as device:
         # refuses what cannot be built while all is as it was
         opened = Run(directory, config, stream, device, began, own, chosen)

@@ -8,12 +8,13 @@ from statistics import fmean
 import torch
 
 from esacl.artifacts import Results
+from esacl.budget import decides_epochs
 from esacl.config import Config
 from esacl.metrics.accuracy import average_accuracy, backward_transfer, forgetting, forward_transfer, pruning_drops
 from esacl.metrics.capacity import capacity, measured_capacity
 from esacl.metrics.confusion import MOST_CLASSES, confusion_matrix
 from esacl.metrics.cost import credit, flops
-from esacl.metrics.memory import footprint, tensor_bytes
+from esacl.metrics.memory import footprint, kept_bytes, tensor_bytes
 from esacl.results import Spending
 from esacl.training.evaluate import answered
 from esacl.training.trainer import Trainer
@@ -91,7 +92,8 @@ def _spending(trainer: Trainer, config: Config) -> Spending | None:
     asked = config.train.budget
     if asked is None:
         return None
-    return Spending(asked, trainer.pace.spent(), list(trainer.pace.epochs))
+    spent = trainer.pace.spent() if decides_epochs(asked) else kept_bytes(trainer.net, trainer.parts)
+    return Spending(asked, spent, list(trainer.pace.epochs))
 
 
 def _credited(trainer: Trainer, dense: int, epochs: float, density: float) -> float:
