@@ -11,8 +11,7 @@ from esacl.errors import ConfigError
 from esacl.nets import Network
 from esacl.nets.features import features_move
 from esacl.nets.model import Model
-from esacl.readouts.examples import SampleOptions
-from esacl.readouts.lda import Lda, Moments, discriminants, oas
+from esacl.readouts.lda import Lda, LdaOptions, Moments, discriminants, oas
 from esacl.readouts.probe import LinearProbe
 from esacl.readouts.random_features import RandomFeatures
 from esacl.readouts.refit import Refit
@@ -58,6 +57,15 @@ def test_it_is_what_one_example_after_the_other_gives():
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_the_share_of_the_identity_can_be_given(share):
+    features, labels = clouds([9, 4, 6])
+    found = moments(features, labels)
+    expected = naive.discriminants(features.tolist(), labels.tolist(), share)
+    for ours, theirs in zip(discriminants(found.counts, found.sums, found.products, share), expected):
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+
+
 def test_features_that_are_all_the_same_give_finite_answers():
     features, labels = torch.ones(6, 3, dtype=torch.float64), torch.tensor([0, 0, 0, 1, 1, 1])
     found = moments(features, labels)
@@ -72,7 +80,7 @@ def still_network() -> Network:
 
 
 def readout(net, **known):
-    made = Lda(SampleOptions(), context(STREAM, **known))
+    made = Lda(LdaOptions(), context(STREAM, **known))
     made.attach(net)
     return made
 

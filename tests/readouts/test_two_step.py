@@ -6,9 +6,8 @@ from esacl.config import Config
 from esacl.deploy.opening import open_model
 from esacl.errors import ConfigError
 from esacl.nets.choice import two_step
-from esacl.readouts.examples import SampleOptions
-from esacl.readouts.lda import Lda
-from esacl.readouts.two_step import TwoStep
+from esacl.readouts.lda import Lda, LdaOptions
+from esacl.readouts.two_step import TwoStep, TwoStepOptions
 from esacl.rng import generator
 from tests.builders import config, context, network
 from tests.cli.commands import esacl
@@ -38,7 +37,7 @@ def test_logits_far_apart_stay_finite():
 
 def fitted(kind, upto=1):
     net = network()
-    made = kind(SampleOptions(), context(STREAM))
+    made = kind(LdaOptions(shrinkage=0.3), context(STREAM))
     made.attach(net)
     for task in STREAM.tasks[: upto + 1]:
         made.fit(net, task, remembered(*range(2 * task.index), each=5) if task.index else None)
@@ -60,7 +59,7 @@ def test_the_task_is_that_of_lda_and_the_class_that_of_the_head():
 
 
 def test_a_class_that_returns_belongs_to_its_last_task():
-    made = TwoStep(SampleOptions(), context(STREAM, task_classes=((0, 1), (1, 2), (2, 3))))
+    made = TwoStep(TwoStepOptions(), context(STREAM, task_classes=((0, 1), (1, 2), (2, 3))))
     made.attach(network())
     made.fit(network(), STREAM.tasks[0], None)
     assert made.member.nonzero().tolist() == [[0, 0], [1, 0]]
@@ -70,7 +69,7 @@ def test_a_class_that_returns_belongs_to_its_last_task():
 
 def test_it_goes_on_from_its_state():
     net, made = fitted(TwoStep)
-    again = TwoStep(SampleOptions(), context(STREAM))
+    again = TwoStep(TwoStepOptions(), context(STREAM))
     again.attach(net)
     again.load_state_dict(made.state_dict())
     x = STREAM.inputs.plain(STREAM.tasks[0].test.x)

@@ -1,5 +1,6 @@
 """Linear discriminant analysis: class means, one covariance for all, shrunk by a formula."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from esacl.nets.features import features_of
 from esacl.nets.network import Network
+from esacl.options import option
 from esacl.readouts.base import LinearReadout
 from esacl.readouts.examples import SampleOptions, balanced
 from esacl.streams.base import Examples, Task
@@ -36,6 +38,15 @@ class Moments:
         self.counts, self.sums, self.products = (state[name].clone() for name in ("counts", "sums", "products"))
 
 
+@dataclass(frozen=True, slots=True)
+class LdaOptions(SampleOptions):
+    """Settings of linear discriminant analysis."""
+
+    shrinkage: float | None = option(
+        None, "share of the identity in the covariance (default: as OAS says for normal features)", low=0, high=1
+    )
+
+
 class Lda(LinearReadout):
     """Linear discriminant analysis with one covariance for all classes, shrunk as much as OAS says (Chen 2010).
 
@@ -43,7 +54,7 @@ class Lda(LinearReadout):
     sums that need no memory (Hayes 2020). All classes are equally likely beforehand.
     """
 
-    Options: ClassVar[type[Any]] = SampleOptions
+    Options: ClassVar[type[Any]] = LdaOptions
     adds_up = True
 
     def __init__(self, options: Any, context: Context) -> None:
@@ -61,8 +72,8 @@ class Lda(LinearReadout):
         features = features_of(net, self.context, found.x).cpu().double()
         moments = self.moments or Moments(len(self.weight), features.shape[1])
         moments.add(features, found.y)
-        columns = moments.counts.nonzero().squeeze(1)
-        weight, bias = discriminants(moments.counts[columns], moments.sums[columns], moments.products)
+        columns, share = moments.counts.nonzero().squeeze(1), self.options.shrinkage
+        weight, bias = discriminants(moments.counts[columns], moments.sums[columns], moments.products, share)
         width = features.shape[1]
         net.meter.charge(width * (features.numel() + width * (width // 3 + len(columns))))
         self.put(columns, weight, bias)
@@ -78,13 +89,16 @@ class Lda(LinearReadout):
             self.moments.load_state_dict(state["moments"])
 
 
-def discriminants(counts: Tensor, sums: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights Σ⁻¹μ and biases −μᵀΣ⁻¹μ/2 of classes that are equally likely, Σ the shrunk covariance within classes."""
+def discriminants(counts: Tensor, sums: Tensor, products: Tensor, share: float | None = None) -> tuple[Tensor, Tensor]:
+    """Weights Σ⁻¹μ and biases −μᵀΣ⁻¹μ/2 of classes that are equally likely, Σ the shrunk covariance within classes.
+
+    `share` is that of the identity; None: as much as OAS says.
+    """
     means = sums / counts[:, None]
     total = counts.sum()
     within = (products - (means * counts[:, None]).T @ means) / total
     size = within.diagonal().mean().clamp(min=1e-12)
-    share = oas(within, float(total))
+    share = oas(within, float(total)) if share is None else share
     shrunk = (1 - share) * within + share * size * torch.eye(len(within), dtype=within.dtype)
     shrunk = shrunk + 1e-9 * size * torch.eye(len(within), dtype=within.dtype)  # a share of 0 may leave it singular
     weight = torch.linalg.solve(shrunk, means.T).T

@@ -1,7 +1,8 @@
 """Two steps: the task by linear discriminant analysis, the class by the head among the classes of that task."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -9,12 +10,22 @@ from torch.nn.functional import linear
 
 from esacl.nets.choice import CHOICE, two_step
 from esacl.nets.network import Network
+from esacl.options import option
 from esacl.part import Part
 from esacl.problem import Problem
 from esacl.readouts.base import untrained_head
-from esacl.readouts.lda import Lda
+from esacl.readouts.lda import Lda, LdaOptions
 from esacl.streams.base import Examples, Task
 from esacl.types import Context, Params, State
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStepOptions(LdaOptions):
+    """Settings of the choice of the task. OAS shrinks too little for features of several branches: they are not normal."""
+
+    shrinkage: float | None = option(
+        0.3, "share of the identity in the covariance; nothing: as OAS says for normal features", low=0, high=1
+    )
 
 
 class TwoStep(Lda):
@@ -23,6 +34,8 @@ class TwoStep(Lda):
     For heads that learn a task among its own classes, whose logits nobody can compare between tasks. A class of several
     tasks belongs to the last of them.
     """
+
+    Options: ClassVar[type[Any]] = TwoStepOptions
 
     @classmethod
     def misfit(cls, parts: Mapping[str, type[Part]]) -> Problem | str | None:
