@@ -9,6 +9,7 @@ from esacl.readouts.bias import Bias
 from esacl.readouts.nearest_mean import NearestMean
 from esacl.readouts.probe import LinearProbe
 from esacl.readouts.refit import Refit
+from esacl.readouts.two_step import TwoStep
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,8 @@ from esacl.readouts.refit import Refit
         ({"method": "la-maml"}, Bias, Readout),
         ({"method": "finetune"}, Readout, Readout),
         ({"method": "mtl"}, Readout, Readout),
+        ({"method": "grow-er"}, TwoStep, Readout),
+        ({"method": "grow"}, Readout, Readout),
         ({"method": "icarl"}, NearestMean, NearestMean),
         ({"method": "esacl-icarl"}, Refit, Refit),
         ({"method": "co2l"}, LinearProbe, LinearProbe),

@@ -101,6 +101,7 @@ NISPA = Method("units that carry a task are fixed, others wired anew (Gurbuz 202
 GROW = Method(
     "a network that grows: a trunk from the first task, a branch of channels for each",
     {"sparsity": Grow, "update": BranchAdam},
+    with_memory=TwoStep,
 )
 ICARL = Method("exemplars by herding, nearest class mean (Rebuffi 2017)", {"objective": Icarl, "readout": NearestMean})
 METHODS: dict[str, Method] = {

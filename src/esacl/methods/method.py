@@ -47,6 +47,7 @@ class Method:
     parts: Mapping[str, type[Part]] = field(default_factory=dict)
     switches: Mapping[str, str] = field(default_factory=dict)  # option → slot that is left open where it is false
     without_head: Mapping[str, type[Part]] = field(default_factory=dict)  # instead, where the objective trains no head
+    with_memory: type[Readout] = Bias  # how it answers with a memory, unless a readout is asked for
 
     def __post_init__(self) -> None:
         for slot, part in self.parts.items():
@@ -112,15 +113,15 @@ class Method:
         return replace(self, parts={**self.parts, **parts}, switches=switches)
 
     def with_default_readout(self) -> "Method":
-        """The method as it answers unless a readout is asked for: corrected for bias on its memory, if it has one.
+        """The method as it answers unless a readout is asked for: with a memory, corrected for bias or in two steps.
 
-        Where its authors have a readout, that stays; so does the head where bias cannot be corrected.
+        Where its authors have a readout, that stays; so does the head where the other does not fit.
         """
         parts = {slot: self.part(slot) for slot in SLOTS}
         plain = "readout" not in self.parts and "constraint" not in self.parts
-        if not plain or self.joint or not self.remembers or Bias.misfit(parts):
+        if not plain or self.joint or not self.remembers or self.with_memory.misfit(parts):
             return self
-        return replace(self, parts={**self.parts, "readout": Bias})
+        return replace(self, parts={**self.parts, "readout": self.with_memory})
 
     def options(self, slot: str) -> list[str]:
         """Names of a slot's options."""
@@ -132,6 +133,7 @@ def combine(about: str, *rows: Method) -> Method:
     parts: dict[str, type[Part]] = {}
     switches: dict[str, str] = {}
     without_head: dict[str, type[Part]] = {}
+    with_memory: type[Readout] = Bias
     for row in rows:
         for slot, part in row.parts.items():
             if slot in parts:
@@ -142,9 +144,10 @@ def combine(about: str, *rows: Method) -> Method:
             parts[slot] = part
         switches |= row.switches
         without_head |= row.without_head
+        with_memory = with_memory if row.with_memory is Bias else row.with_memory
     if not getattr(parts.get("objective"), "trains_head", True):
         parts |= without_head
-    return Method(about, parts, switches, without_head)
+    return Method(about, parts, switches, without_head, with_memory)
 
 
 def about_part(part: type[Part]) -> str:

@@ -21,7 +21,7 @@ from esacl.types import Context, Params, State
 
 @dataclass(frozen=True, slots=True)
 class TwoStepOptions(LdaOptions):
-    """Settings of the choice of the task. OAS shrinks too little for features of several branches: they are not normal."""
+    """Settings of the choice of the task. Features of several branches are not normal: OAS would shrink too little."""
 
     shrinkage: float | None = option(
         0.3, "share of the identity in the covariance; nothing: as OAS says for normal features", low=0, high=1
