@@ -7,6 +7,7 @@ from esacl.cli.consoles import STATUS, TEXT
 from esacl.cli.flags import OUTPUT, Code, described
 from esacl.cli.inspect import Model, Own
 from esacl.cli.predict import Task
+from esacl.errors import ConfigError
 from esacl.files import check_place
 
 
@@ -19,6 +20,9 @@ def export_command(
         described("safetensors: sparse weights; onnx: a graph for any runtime; torch: a plain state dict", OUTPUT),
     ],
     out: Annotated[Path, described("file to write", OUTPUT, name=["--out", "-o"])],
+    compact: Annotated[
+        bool, described("onnx: leave out channels that answers do not need, branches of grow apart", OUTPUT)
+    ] = False,
     task: Task = None,
     backbone: Own = None,
     code: Code = None,
@@ -32,10 +36,15 @@ def export_command(
     from esacl.deploy.weights import write_export
 
     check_place(out, "model")
+    if compact and format != "onnx":
+        raise ConfigError(f"--compact is a form of ONNX graphs, but --format is {format}. Use --format onnx.")
     opened = open_model(model, backbone, code or ()).for_task(task)
     if format == "onnx":
         with STATUS.status("building the graph (some seconds)"):
-            write_onnx(out, opened)
+            macs = write_onnx(out, opened, compact)
     else:
         write_export(out, opened, sparse=format == "safetensors")
     TEXT.print(f"{out}: {out.stat().st_size:,} bytes", markup=False, highlight=False, soft_wrap=True)
+    if compact:
+        dense = opened.multiply_adds()
+        TEXT.print(f"multiply-adds of an example: {macs:,} compact, {dense:,} dense ({macs / dense:.2f})")

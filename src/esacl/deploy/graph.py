@@ -14,22 +14,23 @@ from torch import Tensor
 from esacl.deploy.model import Trained
 from esacl.errors import ConfigError
 from esacl.files import write_atomic
+from esacl.nets.macs import macs_per_example
 
 OUTPUTS = ["probabilities", "logits"]
 
 
-def write_onnx(path: Path, model: Trained) -> None:
-    """Write the graph; its metadata hold the class names and what else is known of the model."""
+def write_onnx(path: Path, model: Trained, compact: bool = False) -> int:
+    """Write the graph; its metadata hold the class names and what else is known. Returns its multiply-adds."""
     for package in ("onnx", "onnxscript"):
         if find_spec(package) is None:
             raise ConfigError(
                 f"--format onnx needs the package {package!r}, which is not installed. "
                 f"Install it with: pip install 'esacl[export]'"
             )
-    name = input_name(model)
+    name, module = input_name(model), model.compacted() if compact else model.answering()
     with _quiet():
         program = torch.onnx.export(
-            model.answering(),
+            module,
             (_example(model),),
             input_names=[name],
             output_names=OUTPUTS,
@@ -44,6 +45,7 @@ def write_onnx(path: Path, model: Trained) -> None:
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, json.dumps(value)
     write_atomic(path, proto.SerializeToString())
+    return sum(macs_per_example(module.get_submodule("model"), model.shape).values())
 
 
 def input_name(model: Trained) -> str:

@@ -13,7 +13,9 @@ from esacl.errors import CheckpointError, ConfigError, RunError
 from esacl.metrics.evaluation import Label as Label
 from esacl.nets import Model, OwnNet, check_backbone, outline
 from esacl.nets.choice import CHOICE, TaskChoice
+from esacl.nets.compact import Compact
 from esacl.nets.expansion import SEED
+from esacl.nets.macs import macs_per_example
 from esacl.nets.partition import partition
 from esacl.nets.room import building
 from esacl.nets.widths import set_widths, widths_of
@@ -141,6 +143,14 @@ class Trained:
 
     def answering(self) -> nn.Module:
         """The module that turns examples into answers."""
+        return Answering(self._loaded(), self.scale, self.shape).eval()
+
+    def compacted(self) -> nn.Module:
+        """The same without channels that no answer needs, branches of a grown network apart: fewer multiply-adds."""
+        return Answering(Compact(self._loaded().eval()), self.scale, self.shape).eval()
+
+    def _loaded(self) -> Model:
+        """The network with its weights."""
         model = self._outline()
         wanted = {name: value.shape for name, value in model.state_dict().items()}
         if wanted != {name: value.shape for name, value in self.weights.items()}:
@@ -154,7 +164,11 @@ class Trained:
                 raise self._unfit() from None
             if model.expansion is not None:
                 model.expansion.draw()
-        return Answering(model, self.scale, self.shape).eval()
+        return model
+
+    def multiply_adds(self) -> int:
+        """Multiply-adds of an example in the dense network."""
+        return sum(macs_per_example(self._loaded(), self.shape).values())
 
     def _unfit(self) -> RunError:
         width = "" if self.width is None else f" of width {self.width}"
@@ -182,8 +196,10 @@ class Trained:
             model = self.own.model(classes, 0)
         else:
             model = outline(self.backbone, self.width, self.shape, classes)
-        if (widths := widths_of(model, self.weights)) is not None:
-            set_widths(model, widths)  # it may have grown, or lost channels
+        shapes = {name: value.shape for name, value in model.state_dict().items()}
+        changed = any(value.shape != shapes.get(name, value.shape) for name, value in self.weights.items())
+        if changed and (widths := widths_of(model, self.weights)) is not None:
+            set_widths(model, widths)  # it has grown, or channels of it were removed
         if SEED in self.weights:
             seed, head = self.weights[SEED], self.weights.get("head.weight", torch.empty(0))
             if seed.dtype != torch.int64 or seed.ndim or head.ndim != 2 or not head.numel():
@@ -206,7 +222,7 @@ class Answering(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: Model, scale: InputScale, shape: tuple[int, int, int]) -> None:
+    def __init__(self, model: nn.Module, scale: InputScale, shape: tuple[int, int, int]) -> None:
         super().__init__()
         self.model = model
         self.shape = shape

@@ -1,5 +1,6 @@
 """A traced network in stages, each of which can be called by itself on what the stage before answers."""
 
+from torch import nn
 from torch.fx import Graph, GraphModule, Node
 
 from esacl.nets.tracing import Traced
@@ -26,15 +27,15 @@ class Stages:
             before = size
             self.of |= dict.fromkeys(layers, len(self.starts) - 1)
 
-    def part(self, since: int, until: int) -> GraphModule:
-        """The stages from one up to another as a module; its layers are those of the network."""
+    def part(self, since: int, until: int, model: nn.Module | None = None) -> GraphModule:
+        """The stages from one up to another as a module; its layers are those of the network, or of a model like it."""
         first, graph = self.starts[since], Graph()
         last = self.starts[until] if until < len(self.starts) else self.traced.answer
         known = {first: graph.placeholder("x")}
         for node in self._nodes[self._place[first] + 1 : self._place[last] + 1]:
             known[node] = graph.node_copy(node, known.__getitem__)
         graph.output(known[last])
-        return GraphModule(self.traced.graph, graph)
+        return GraphModule(self.traced.graph if model is None else model, graph)
 
     def _blocks(self) -> list[tuple[Node, list[str]]]:
         """Layers between two values at which the network can be cut, each list with the value that it reads."""

@@ -123,6 +123,13 @@ class Grow(SparsityStrategy):
     def attach(self, net: Network) -> None:
         """Divide the channels; the first task's are drawn, all others are zero."""
         layers = connections(net.model)
+        if still := [one.layer.removeprefix("backbone.") for one in layers if one.weight not in net.stored]:
+            raise ConfigError(
+                "grow divides the channels of every layer, and freezes the trunk by itself after the first task, but "
+                "{layer!r} is frozen from the start.",
+                remedy="Use {net.freeze:none}, or another method.",
+                layer=still[0],
+            )
         sizes = {one.weight: tuple(net.stored[one.weight].shape) for one in layers}
         self._stored = sum(net.stored[name].numel() for name in net.partition.needed())
         self.growth = self._planned(layers, sizes)
@@ -133,7 +140,8 @@ class Grow(SparsityStrategy):
         self.branches.clear()
         self._add(0)
         self._draw(TRUNK, ())
-        if getattr(net.model, "own", False) and self.growth.slim == 1:  # it may be pre-trained
+        pretrained = getattr(net.model, "own", False) or getattr(net.model, "report", None) is not None
+        if pretrained and self.growth.slim == 1:
             for name, value in self.branches.values(TRUNK).items():
                 value.copy_(given[name])
         self._draw(0, self.context.task_classes[0])

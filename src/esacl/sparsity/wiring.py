@@ -20,6 +20,12 @@ class Wiring:
 
     def __init__(self, net: Network, density: float, seed: int) -> None:
         self.layers = connections(net.model)
+        if still := [one.layer.removeprefix("backbone.") for one in self.layers if one.weight not in net.stored]:
+            raise ConfigError(
+                "nispa chooses the edges of every layer, but {layer!r} is frozen from the start.",
+                remedy="Use {net.freeze:none}, or another method.",
+                layer=still[0],
+            )
         self.shapes = shapes = {layer.weight: net.stored[layer.weight].shape for layer in self.layers}
         self.inner = {layer.weight: layer for layer in self.layers if layer.writes != HEAD}
         self.areas = {weight: shapes[weight][2:].numel() for weight in self.inner}
