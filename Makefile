@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 # digits-rho-sweep → digits/rho-sweep
 place = $(firstword $(subst -, ,$(1)))/$(patsubst $(firstword $(subst -, ,$(1)))-%,%,$(1))
 
-.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-tree bench-readouts bench-photos bench-parity bench-startup bench-flatness results kill fuzz clean
+.PHONY: help demo test lint format docs docs-serve bench bench-methods bench-step bench-growth bench-tree bench-compact bench-readouts bench-photos bench-parity bench-startup bench-flatness results kill fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -69,8 +69,13 @@ bench-growth: $(VENV)/.dev ## measure time and memory in the 50th task against t
 bench-tree: $(VENV)/.dev ## measure what a step of a growing network costs against dense training
 	$(BIN)/python benchmarks/tree.py
 
+<<<<<<< HEAD
 bench-photos: $(VENV)/.dev ## measure memory and time to start with folders of 5,000 and 50,000 photos
 	$(BIN)/python benchmarks/photos.py
+=======
+bench-compact: $(VENV)/.dev ## measure what the compact ONNX form of a grown network saves in onnxruntime
+	$(BIN)/python benchmarks/compact.py
+>>>>>>> 9f47f02 (make bench-compact; docs of tracing, growth of own networks and the compact form)
 
 bench-readouts: $(VENV)/.dev ## measure what fitting each readout takes as a share of a run's training (needs CIFAR-10)
 	$(BIN)/python benchmarks/readouts.py
