@@ -69,13 +69,11 @@ bench-growth: $(VENV)/.dev ## measure time and memory in the 50th task against t
 bench-tree: $(VENV)/.dev ## measure what a step of a growing network costs against dense training
 	$(BIN)/python benchmarks/tree.py
 
-<<<<<<< HEAD
 bench-photos: $(VENV)/.dev ## measure memory and time to start with folders of 5,000 and 50,000 photos
 	$(BIN)/python benchmarks/photos.py
-=======
+
 bench-compact: $(VENV)/.dev ## measure what the compact ONNX form of a grown network saves in onnxruntime
 	$(BIN)/python benchmarks/compact.py
->>>>>>> 9f47f02 (make bench-compact; docs of tracing, growth of own networks and the compact form)
 
 bench-readouts: $(VENV)/.dev ## measure what fitting each readout takes as a share of a run's training (needs CIFAR-10)
 	$(BIN)/python benchmarks/readouts.py
