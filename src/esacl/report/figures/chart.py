@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 
 from esacl.files import write_atomic
-from esacl.report.figures.svg import CARD, VARIABLES, Mark, css, house_style, to_svg
+from esacl.report.figures.svg import CARD, PHONE, VARIABLES, Mark, css, house_style, to_svg
 from esacl.report.rows import Row
 
 _SHARPNESS = 200  # dots to the inch of a picture in a file
@@ -74,6 +74,11 @@ class Chart:
     legend: tuple[Key, ...] = ()
     spots: tuple[Spot, ...] = ()
     least_width: float = 0
+
+    @property
+    def scrolls(self) -> bool:
+        """Whether a phone shows a part of it only."""
+        return self.least_width > PHONE
 
     def svg(self, prefix: str, ids: Mapping[int, str] | None = None) -> str:
         """For the page; `ids` has the id of what it tells about a row, by the row's own identity."""

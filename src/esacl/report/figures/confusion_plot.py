@@ -57,11 +57,11 @@ def confusion_plot(
         spine.set(visible=True, color=GRID)
     right = sum(row[place] for place, row in enumerate(counts))
     label = f"Confusion matrix of {size} classes: {right} of {sum(map(sum, counts))} answers are right."
-    caption = "Each row is a class: the darker a cell, the larger the share of its examples that got this answer."
+    caption = "Each row is a class: the stronger the colour, the larger the share of its examples with this answer."
     if any(_ends(tasks, size)):
         caption += " Lines part the tasks."
     keys = (Key("right", HEAT), Key("wrong", _WRONG))
-    least = PHONE if size <= 10 else min(WIDTH, 26 * size)
+    least = WIDTH if 10 < size <= _NAMES else PHONE
     return Chart(title, "confusion", figure, axes, label, caption, keys, least_width=least)
 
 

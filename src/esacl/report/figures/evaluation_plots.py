@@ -32,7 +32,7 @@ def reliability_plot(bins: Sequence[Bin], error: float) -> Chart:
     level_axis(axes, "right answers (%)")
     each_told = ", ".join(f"{percent(each.accuracy)} right at {percent(each.confidence)}" for each in bins)
     label = f"Reliability: {each_told}. Calibration error {percent(error)}."
-    caption = "Below the line the model is surer than it should be. The darker a bar, the more answers it stands for."
+    caption = "Below the line the model is surer than it should be. A strong colour stands for many answers."
     keys = (Key("right answers", _INK), Key("as it should be", FG, dashed=True))
     return Chart("Confidence and accuracy", "reliability", figure, axes, label, caption, keys)
 
