@@ -94,19 +94,25 @@ def _file(rng: Random, place: Place) -> str:
         path.unlink()
         os.mkfifo(path)
         return f"{name} is a pipe"
-    if way == 4:
-        changed, told = damage_bytes.damage(rng, path.read_bytes())
-    elif path.suffix == ".safetensors":
-        return f"{name}: {damage_tensors.damage(rng, path)[0]}"
-    elif path.suffix in (".json", ".jsonl"):
-        changed, told = _json(rng, path)
-    elif path.suffix == ".toml":
-        tree, told = damage_values.damage(rng, tomllib.loads(path.read_text()))
-        changed = damage_values.as_toml(tree)
-    else:
+    try:
+        changed, told = damage_bytes.damage(rng, path.read_bytes()) if way == 4 else _content(rng, path)
+    except ValueError:  # it was damaged before
         changed, told = damage_bytes.damage(rng, path.read_bytes())
     path.write_bytes(changed)
     return f"{name}: {told}"
+
+
+def _content(rng: Random, path: Path) -> tuple[bytes, str]:
+    """A file damaged in the way of its kind."""
+    if path.suffix == ".safetensors":
+        told = damage_tensors.damage(rng, path)[0]
+        return path.read_bytes(), told
+    if path.suffix in (".json", ".jsonl"):
+        return _json(rng, path)
+    if path.suffix == ".toml":
+        tree, told = damage_values.damage(rng, tomllib.loads(path.read_text()))
+        return damage_values.as_toml(tree), told
+    return damage_bytes.damage(rng, path.read_bytes())
 
 
 def _json(rng: Random, path: Path) -> tuple[bytes, str]:
