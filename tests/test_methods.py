@@ -146,7 +146,7 @@ def test_resolving_spells_out_every_setting_and_changes_nothing_the_second_time(
     resolved = resolve(Config(name), STREAM)
     for slot in SLOTS:
         assert set(resolved.options.get(slot, {})) == {f.name for f in fields(compose(Config(name)).part(slot).Options)}
-    assert resolved.net == NetConfig("mlp", 256)
+    assert resolved.net == NetConfig("mlp", 256, freeze=None if method(name).trains else "all")
     assert resolved.options["update"]["lr"] == method(name).part("update").rates.plain
     assert resolve(resolved, STREAM) == resolved
 

@@ -128,3 +128,24 @@ def test_the_flags_of_the_command_line(stream, weights, tmp_path, capsys):
     assert json.loads(out)["method"] == "er"
     assert "tensors of" in err
     assert "'module.' was taken off" in err
+
+
+@pytest.mark.parametrize("method", ["lwf", "esacl-ewc", "sparcl-er", "wsn"])
+@pytest.mark.parametrize("freeze", ["until:layers.5", "all"])
+def test_methods_go_on_from_frozen_layers_that_are_called_once(method, freeze, stream, weights, tmp_path):
+    chosen = settings(weights, method, freeze=freeze).to_mapping()
+    if method != "sparcl-er":
+        del chosen["objective"]
+    if freeze == "all" and method != "lwf":
+        with pytest.raises(ConfigError, match="nothing of this network can be pruned"):
+            esacl.run(esacl.Config.from_mapping(chosen), tmp_path / "run", stream)
+        return
+    kept = esacl.Config.from_mapping({**chosen, "machine": {"feature_cache": 64}})
+    results = [
+        esacl.run(each, tmp_path / str(each is kept), stream) for each in (kept, esacl.Config.from_mapping(chosen))
+    ]
+    assert results[0].matrix == results[1].matrix
+    files = [tmp_path / name / "model.safetensors" for name in ("True", "False")]
+    one, other = (load_file(file) for file in files)
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    assert results[0].flops.executed < results[1].flops.executed

@@ -57,5 +57,5 @@ def _cache_bytes(config: Config, stream: Stream, net: Network) -> int:
     """For what frozen layers answer: by default some where the same images come again and are not cheap to answer."""
     if config.machine.feature_cache is not None:
         return config.machine.feature_cache << 20
-    returning = config.train.augment_copies > 0 or not stream.inputs.augments
+    returning = config.train.augment_copies > 0 or not stream.inputs.augments or net.prefix is not None
     return 512 << 20 if returning and net.meter.dense > 1_000_000 else 0

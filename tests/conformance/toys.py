@@ -208,7 +208,7 @@ SETTINGS = {
 
 def alone(row):
     """Whether a method is its objective (and how it answers) only, so that toys can fill the other slots."""
-    return set(row.parts) <= {"objective", "readout"}
+    return row.trains and set(row.parts) <= {"objective", "readout"}
 
 
 COMPOSITIONS = {

@@ -75,12 +75,12 @@ def test_a_frozen_layer_costs_a_forward_pass_and_one_behind_trained_layers_its_i
         ("none", 3 * (first + second + third + head)),
     ):
         net = frozen(how)
-        net(torch.randn(2, *SHAPE))
-        assert net.meter.executed_macs == {"train": 2 * cost}
-        assert net.meter.sparse_macs == {"train": 2 * cost}
+        net(torch.randn(8, *SHAPE))
+        assert net.meter.executed_macs == {"train": 8 * cost}
+        assert net.meter.sparse_macs == {"train": 8 * cost}
         with torch.no_grad():
-            net(torch.randn(2, *SHAPE))
-        assert net.meter.executed_macs == {"train": 2 * cost + 2 * (first + second + third + head)}
+            net(torch.randn(8, *SHAPE))
+        assert net.meter.executed_macs == {"train": 8 * cost + 8 * (first + second + third + head)}
 
 
 def test_features_of_a_frozen_backbone_do_not_move() -> None:
@@ -110,3 +110,46 @@ def test_a_module_that_is_frozen_as_it_is_given_stays_in_evaluation_mode() -> No
         name for name, module in net.model.named_modules() if isinstance(module, nn.BatchNorm2d) and module.training
     }
     assert training == {"backbone.layers.5", "backbone.layers.9"}
+
+
+@pytest.mark.parametrize("how", ["all", "until:layers.5", "until:layers.3"])
+def test_what_frozen_layers_answer_is_computed_once_for_images_that_come_again(how: str) -> None:
+    model, net = build_model("cnn", 4, SHAPE, 6, 0), frozen(how)
+    x = torch.randn(16, *SHAPE)
+    with torch.no_grad():
+        expected = model.eval()(x)
+    net.cache.size = 1 << 20
+    costs = []
+    for _ in range(2):
+        with net.inference():
+            before = net.meter.executed_macs.get("train", 0)
+            outputs = net(x)
+            costs.append(net.meter.executed_macs["train"] - before)
+        assert torch.allclose(outputs.logits, expected.logits, atol=1e-6)
+    first, second, third, head = (
+        net.meter.layers[name] for name in (*(f"backbone.layers.{n}" for n in (0, 4, 8)), "head")
+    )
+    once = {"all": first + second + third, "until:layers.5": first + second, "until:layers.3": first}[how]
+    assert costs == [16 * (first + second + third + head), 16 * (first + second + third + head - once)]
+
+
+def test_answers_are_the_same_bits_whether_or_not_they_are_kept() -> None:
+    kept, fresh = frozen("until:layers.5"), frozen("until:layers.5")
+    kept.cache.size = 1 << 20
+    x = torch.randn(11, *SHAPE)
+    for net in (kept, kept, fresh):
+        net.model.eval()
+    assert torch.equal(kept(x).logits, fresh(x).logits)
+    assert torch.equal(kept(x[[3, 5, 3]]).logits, fresh(x[[3, 5, 3]]).logits)
+
+
+def test_weights_that_are_loaded_answer_anew() -> None:
+    net, other = frozen("all"), build_model("cnn", 4, SHAPE, 6, 1)
+    net.cache.size = 1 << 20
+    x = torch.randn(8, *SHAPE)
+    with net.inference():
+        before = net(x).features
+        state = net.state_dict()
+        net.load_state_dict({**state, "model": other.state_dict()})
+        after = net(x).features
+    assert not torch.allclose(before, after)

@@ -13,7 +13,6 @@ from esacl.nets.features import features_move
 from esacl.nets.model import Model
 from esacl.readouts.lda import Lda, LdaOptions, Moments, discriminants, oas
 from esacl.readouts.probe import LinearProbe
-from esacl.readouts.random_features import RandomFeatures
 from esacl.readouts.refit import Refit
 from tests.builders import CPU, context, network, same
 from tests.readouts.clouds import STREAM, clouds, remembered
@@ -108,7 +107,7 @@ def test_a_network_that_moves_needs_a_memory(backbone):
         readout(net, memory=False)
 
 
-@pytest.mark.parametrize("kind", [Refit, RandomFeatures, LinearProbe])
+@pytest.mark.parametrize("kind", [Refit, LinearProbe])
 def test_readouts_fitted_anew_need_a_memory_on_still_features_too(kind):
     made = kind(kind.Options(), context(STREAM, memory=False))
     with pytest.raises(ConfigError, match=r"remembers no examples of earlier tasks\. .*'lda'"):

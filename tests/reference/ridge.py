@@ -19,3 +19,12 @@ def left_out(features: np.ndarray, targets: np.ndarray, strength: float) -> floa
         weight, bias = ridge(features[rest], targets[rest], strength)
         errors.append((weight @ features[place] + bias - targets[place]) ** 2)
     return float(np.mean(errors))
+
+
+def generalised(x: np.ndarray, y: np.ndarray, strength: float) -> float:
+    """Error of generalised cross-validation, with the whole hat matrix, the constant unpenalised."""
+    n = len(x)
+    centred = x - x.mean(0)
+    hat = np.ones((n, n)) / n + centred @ np.linalg.inv(centred.T @ centred + strength * np.eye(x.shape[1])) @ centred.T
+    left = y - hat @ y
+    return float((left**2).sum() / (1 - np.trace(hat) / n) ** 2)

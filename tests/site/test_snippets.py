@@ -44,6 +44,7 @@ NOT_RUN = {
     "srun": "needs SLURM",
     "helm": "needs Kubernetes",
     "kubectl": "needs Kubernetes",
+    "esacl run --method slda --stream split-cifar10": "needs CIFAR-10, and a package of weights",
     "esacl grid": "tests/grid trains grids",
     "esacl tune": "tests/grid tunes",
     "esacl table": "tests/grid tabulates grids",

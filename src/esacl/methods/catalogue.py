@@ -9,6 +9,7 @@ from esacl.objectives.finetune import Finetune
 from esacl.objectives.icarl import Icarl
 from esacl.objectives.lwf import Lwf
 from esacl.objectives.mtl import Mtl
+from esacl.objectives.still import Still
 from esacl.optim.adam import AdamUpdate, BranchAdam
 from esacl.optim.average import Average, Ema
 from esacl.optim.constraint import StepConstraint
@@ -48,6 +49,7 @@ PARTS: dict[str, dict[str, type[Part]]] = {
         "der++": Derpp,
         "co2l": Co2l,
         "icarl": Icarl,
+        "still": Still,
     },
     "gradient": {"plain": GradientRule, "sharpness": SharpnessAware, "lookahead": Lookahead},
     "update": {"sgd": UpdateRule, "adam": AdamUpdate, "frank-wolfe": PolytopeUpdate, "learned-rates": LearnedRates},
@@ -135,5 +137,14 @@ METHODS: dict[str, Method] = {
     "esacl-co2l": combine("EsaCL on top of co2l", ESACL, CO2L),
     "esacl-icarl": combine("EsaCL on top of icarl, its head fitted anew", ESACL, ICARL).replaced({"readout": Refit}),
     "grow": GROW,
+    "ncm": Method("frozen features, nearest class mean", {"objective": Still, "readout": NearestMean}),
+    "slda": Method(
+        "frozen features, streaming linear discriminant analysis (Hayes & Kanan 2020)",
+        {"objective": Still, "readout": Lda},
+    ),
+    "random-features": Method(
+        "frozen features, ridge regression on a random projection of them (McDonnell 2023)",
+        {"objective": Still, "readout": RandomFeatures},
+    ),
 }
 """The rows of the comparison. Any other sparsity before any other base is a method too (see `names.py`)."""

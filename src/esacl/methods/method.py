@@ -69,6 +69,11 @@ class Method:
         return bool(getattr(self.part("objective"), "joint", False))
 
     @property
+    def trains(self) -> bool:
+        """Whether it moves weights at all."""
+        return bool(getattr(self.part("objective"), "trains", True))
+
+    @property
     def remembers(self) -> bool:
         """Whether examples of earlier classes are at hand when a task ends."""
         objective = self.part("objective")

@@ -112,8 +112,8 @@ def above_names() -> list[str]:
 
 
 def base_names() -> list[str]:
-    """Methods that another can stand before: those that leave the sparsity slot open."""
-    return [name for name, row in METHODS.items() if "sparsity" not in row.parts]
+    """Methods that another can stand before: those that train and leave the sparsity slot open."""
+    return [name for name, row in METHODS.items() if "sparsity" not in row.parts and row.trains]
 
 
 def plugin_methods() -> tuple[dict[str, Method], list[str]]:
@@ -163,6 +163,11 @@ def _combined(above: str, base: str) -> Method:
         raise ConfigError(
             f"{above}-{base}: only a sparsity strategy stands before another method in a name, and {above} is none. "
             f"Allowed: {', '.join(above_names())}. {remedy}."
+        )
+    if not under.trains:
+        raise ConfigError(
+            f"{above}-{base}: {base} trains nothing, so there is nothing that {above} could do. Use {base} alone, or "
+            f"another base: {', '.join(base_names())}."
         )
     try:
         return combine(f"{above} on top of {base}", over, under)

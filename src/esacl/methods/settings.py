@@ -34,6 +34,7 @@ def check_settings(config: Config, chosen: Method | None = None) -> dict[str, di
             remedy="Leave it out, or use a method without task ids, such as esacl-der++.",
             method=config.composition,
         )
+    _check_still(config, chosen)
     check_held_out(config, chosen, config.stream.validation > 0)
     _check_together(config, chosen, options)
     return options
@@ -93,7 +94,7 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     _check_together(config, chosen, options)
     return replace(
         config,
-        net=replace(config.net, backbone=backbone, width=width),
+        net=replace(config.net, backbone=backbone, width=width, freeze=_frozen(config, chosen)),
         train=replace(config.train, columns=_columns(config, chosen, options)),
         options={slot: values for slot, values in options.items() if values},
         preset=None,
@@ -112,6 +113,33 @@ def _options(config: Config, chosen: Method) -> dict[str, dict[str, Any]]:
 def _columns(config: Config, chosen: Method, options: Mapping[str, Mapping[str, Any]]) -> Columns:
     """Training columns of a method with these options; where nobody has a rule, `seen` with --fit-loss ace."""
     return config.train.columns or chosen.columns(options) or ("seen" if config.train.fit_loss == "ace" else "all")
+
+
+def _frozen(config: Config, chosen: Method) -> str | None:
+    """Layers that stay as they are: all of them where nothing is trained."""
+    if chosen.trains or config.net.freeze == "all":
+        return config.net.freeze
+    if config.net.freeze is None:
+        return "all"
+    raise ConfigError(
+        "{method} trains nothing, so all layers stay as they are, but {given} was given.",
+        "net.freeze",
+        config.net.freeze,
+        remedy="Leave it out, or use a method that trains, such as er, with {parts.readout:lda}.",
+        method=config.composition,
+    )
+
+
+def _check_still(config: Config, chosen: Method) -> None:
+    """Refuse parts that change how weights move, where none does."""
+    idle = [slot for slot in chosen.parts if slot not in ("objective", "readout")]
+    if not chosen.trains and idle:
+        raise ConfigError(
+            "{method} trains nothing, so {part} has nothing to do.",
+            remedy="Leave it out, or use a method that trains, such as er, with {parts.readout:lda}.",
+            method=config.composition,
+            part=chosen.parts[idle[0]].__name__,
+        )
 
 
 def fill(values: dict[str, Any], suited: Mapping[str, Any]) -> None:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from esacl.errors import ConfigError
-from esacl.nets.model import Model
+from esacl.nets.connections import stages_of
+from esacl.nets.model import WHOLE, Model
 
 UNTIL = "until:"
 
@@ -28,6 +29,30 @@ def freeze(model: Model, how: str, shape: tuple[int, int, int]) -> None:
             body.get_submodule(name).requires_grad_(False)
     inside = [f"backbone.{name}".rstrip(".") for name in chosen]
     model.held = tuple(dict.fromkeys([*inside, *_still(model.backbone, "backbone")]))
+    if "backbone" in model.held:
+        model.frozen_stages = WHOLE
+    elif model.held:
+        _divide(model)
+
+
+def _divide(model: Model) -> None:
+    """Find the stages that come first and never move, where the backbone can be divided at all."""
+    try:
+        stages = stages_of(model)
+    except ConfigError:
+        return
+    learns = [stages.of[name] for name in stages.of if _moves(model, name)]
+    learns += [stages.of[layer] for name, (_, layer) in stages.traced.norms.items() if _moves(model, name)]
+    first = min(learns, default=len(stages.starts))
+    if first:
+        model.frozen_stages = first
+        model.first, model.rest = (stages.part(0, first),), (stages.part(first, len(stages.starts)),)
+
+
+def _moves(model: Model, name: str) -> bool:
+    """Whether a layer has parameters that are trained, or statistics that training moves."""
+    held = any(f"{name}.".startswith(f"{outer}.") for outer in model.held)
+    return not held and any(value.requires_grad for value in model.get_submodule(name).parameters())
 
 
 def _layer(body: nn.Module, name: str, how: str) -> str:

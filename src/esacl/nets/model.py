@@ -20,6 +20,9 @@ from esacl.nets.widths import set_widths, widths_of
 from esacl.rng import generator
 from esacl.types import Outputs
 
+WHOLE = -1
+"""The number of stages that stands for all of a backbone."""
+
 
 class Model(nn.Module):
     """Features and logits, returned together."""
@@ -30,6 +33,9 @@ class Model(nn.Module):
         self.shape = shape  # of an image
         self.own = False  # whether the backbone is the user's
         self.held: tuple[str, ...] = ()  # modules that stay in evaluation mode, as nothing moves them
+        self.frozen_stages = 0  # that come first and never move
+        self.first: tuple[nn.Module, ...] = ()  # these stages by themselves, unless they are all
+        self.rest: tuple[nn.Module, ...] = ()  # what of the backbone goes on from there, with the same layers
         self.replaced: str | None = None  # the layer of the user's network that the head replaces
         self.report: str | None = None  # of the weights that it began with
         self.expansion: RandomExpansion | None = None  # of the features that the head reads
@@ -41,9 +47,9 @@ class Model(nn.Module):
         self.expansion = RandomExpansion(seed, self.head.in_features, size)
         self.head = nn.Linear(size, self.head.out_features, device="meta").to_empty(device="cpu")
 
-    def forward(self, x: Tensor) -> Outputs:
-        """Features and logits of a batch."""
-        features = self.backbone(x)
+    def forward(self, x: Tensor, since: int = 0) -> Outputs:
+        """Features and logits of a batch; or what follows from the answers of so many stages that are frozen."""
+        features = self.backbone(x) if since == 0 else x if since == WHOLE else self.rest[0](x)
         logits = self.head(features if self.expansion is None else self.expansion(features))
         return Outputs(features, logits if self.choice is None else self.choice(features, logits))
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy, deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from esacl.errors import RunError
 from esacl.nets.cache import Cache
 from esacl.nets.data_parallel import Shares, share_norms
+from esacl.nets.frozen_prefix import frozen_prefix
 from esacl.nets.layers import NORMS, fits_channels_last
 from esacl.nets.macs import backward_passes, macs_per_example
 from esacl.nets.meter import Meter
@@ -47,6 +49,7 @@ class Network:
         self.partition: Partition = partition(model)
         self.meter = Meter(macs_per_example(model, shape), backward_passes(model, shape))
         self.cache = Cache()  # of what frozen layers answered
+        self.prefix = frozen_prefix(model, self.meter.layers)  # whose answers are kept there
         self.view: View | None = None
         self.route: Route | None = None  # instead of calling the whole module, where parts of it are enough
         self.held: tuple[str, ...] = getattr(model, "held", ())  # modules that stay in evaluation mode
@@ -90,8 +93,13 @@ class Network:
             seen = self.stored if self.view is None else self.view(self.stored, task)
             if self.shares is not None and self.shares.active:
                 return self.shares.call(self.model, seen, x)
-            answered: Outputs = self.model(x) if self.view is None else functional_call(self.model, seen, (x,))
+            given = self._past_frozen(x)
+            answered: Outputs = self.model(*given) if self.view is None else functional_call(self.model, seen, given)
         return answered
+
+    def _past_frozen(self, x: Tensor) -> tuple[Any, ...]:
+        """What the layers that come first and never move answer, and the stage that goes on from there."""
+        return (x,) if self.prefix is None else (self.prefix(x, self.cache, self.meter), self.prefix.since)
 
     def example_gradients(self, loss: Callable[[Outputs, Tensor], Tensor], x: Tensor, y: Tensor) -> Params:
         """Gradient of each example's own loss, [B, ...] by stored parameter, in evaluation mode.
@@ -101,10 +109,12 @@ class Network:
 
         def one(stored: Params, image: Tensor, label: Tensor) -> Tensor:
             effective = stored if self.view is None else self.view(stored, None)
-            outputs = functional_call(self.model, effective, (image.unsqueeze(0),))
+            outputs = functional_call(self.model, effective, (image.unsqueeze(0), *since))
             return loss(outputs, label.unsqueeze(0))
 
         stored = {name: value.detach() for name, value in self.stored.items()}
+        with self.inference():
+            x, *since = self._past_frozen(x)
         with self.inference(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):  # others know no batches of gradients
             self.meter.count(len(x))
             self.meter.release()
@@ -279,6 +289,8 @@ class Network:
         self.model.load_state_dict(state["model"], strict=True)
         self.meter.load_state_dict(state["meter"])
         self.scaler.load_state_dict(state["scaler"])
+        if self.prefix is not None:
+            self.prefix.forget()
         self.frozen_statistics = state["frozen_statistics"]
         if "cache" in state:  # which checkpoints of before do not have
             self.cache.load_state_dict(state["cache"])

@@ -18,6 +18,7 @@ class Objective(Part):
     """Per-example fit loss + retention term. Subclasses override what they need; the rest does nothing."""
 
     views: int = 1  # augmented views of each example that the objective reads
+    trains: ClassVar[bool] = True  # whether there is anything to minimise: else the network stays as it is
     trains_head: ClassVar[bool] = True  # whether its losses read the logits
     joint: ClassVar[bool] = False  # whether all tasks are trained at once
     protects: ClassVar[bool] = False  # whether it keeps the network near what it was, without examples of earlier tasks

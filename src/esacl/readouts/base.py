@@ -87,8 +87,8 @@ class FeatureReadout(Readout):
             raise ConfigError(
                 "{readout} is fitted anew on features of every class, but the method remembers no examples of "
                 f"earlier tasks{', and the network moves on' if moves else ''}.",
-                remedy="Use {parts.readout:head} or {parts.readout:bias}, a method with a memory, such as esacl-er, or "
-                "{parts.readout:lda} on a network whose weights are buffers, which stay.",
+                remedy="Freeze the network ({net.freeze:all}) and use {parts.readout:lda}, use {parts.readout:head} or "
+                "{parts.readout:bias}, or a method with a memory, such as esacl-er.",
                 readout=type(self).__name__,
             )
 

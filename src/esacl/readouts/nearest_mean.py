@@ -31,13 +31,23 @@ class NearestMean(FeatureReadout):
         """No class has a mean yet."""
         super().attach(net)
         self.means = torch.zeros_like(net.stored["head.weight"])
+        self.sums = torch.zeros_like(self.means, dtype=torch.float64) if self.streams else None
 
     def narrow(self, places: Mapping[str, Places]) -> None:
         """Means of the features that are left."""
         self.means = taken(self.means, (None, places["head.weight"][1]))
 
     def fit(self, net: Network, task: Task, remembered: Examples | None) -> None:
-        """Means of the exemplars; where a class of the task has none, of its training examples."""
+        """Means of the exemplars; where a class of the task has none, of its training examples.
+
+        Where features never move, of all examples so far, by sums.
+        """
+        if self.sums is not None:
+            features = normalize(features_of(net, self.context, task.train.x)).double()
+            self.sums.index_add_(0, task.train.y.to(features.device), features)
+            self.known[task.train.y] = True
+            self.means = normalize(self.sums).to(self.means)
+            return
         self.means = pad(self.means, (0, net.stored["head.weight"].shape[1] - self.means.shape[1]))  # it may have grown
         seen = task.train if remembered is None else remembered
         for column in sorted({*seen.y.tolist(), *task.classes}):
@@ -61,9 +71,12 @@ class NearestMean(FeatureReadout):
 
     def state_dict(self) -> State:
         """The means."""
-        return {"means": self.means.clone(), "known": self.known.clone()}
+        sums = {} if self.sums is None else {"sums": self.sums.clone()}
+        return {"means": self.means.clone(), "known": self.known.clone(), **sums}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
         self.means = state["means"].clone().to(self.context.device)
         self.known = state["known"].clone().to(self.context.device)
+        if self.sums is not None:
+            self.sums = state["sums"].clone().to(self.context.device)

@@ -69,7 +69,7 @@ class Trainer:
         """Examples that a run without a budget will train on, as far as can be told beforehand."""
         stages, mixed_in = [*map(self.parts.readout.lend, self.stream.stages)], self.parts.objective.mixed_in
         sizes = [len(stage.train) + mixed_in(stages[:number]) for number, stage in enumerate(stages)]
-        return self.parts.sparsity.planned_epochs() * sum(sizes)
+        return self.parts.sparsity.planned_epochs() * sum(sizes) if self.parts.objective.trains else 0
 
     def share_done(self) -> float:
         """How much of the run is done, as far as can be told."""
@@ -121,7 +121,7 @@ class Trainer:
             yield TaskStarted(stage.index, len(self.stream.stages), stage.classes, len(examples))
         size, views, copies = self.config.batch_size, parts.objective.views, self.config.augment_copies
         loader = Loader(self.stream, stage.index, examples, size, self.seed, net.device, views, copies)
-        while (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
+        while parts.objective.trains and (phase := parts.sparsity.next_phase(stage.index, position.phase)) is not None:
             yield from self._phase(stage, phase, loader)
         remembered = parts.objective.buffer_examples()
         before = self._evaluate_unpruned(whole, remembered)
