@@ -34,7 +34,7 @@ def code(tmp_path, monkeypatch):
     """A folder with networks for 8×8 images of one channel and of three."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grey.py").write_text(CODE.format(inputs=64))
-    (tmp_path / "wide.py").write_text(CODE.format(inputs=64).replace("16", "17"))
+    (tmp_path / "wide.py").write_text(CODE.format(inputs=64).replace("ReLU()", "ReLU(), nn.Linear(16, 16)"))
     (tmp_path / "colour.py").write_text(CODE.format(inputs=192))
     return tmp_path
 
