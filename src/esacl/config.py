@@ -23,7 +23,6 @@ from esacl.short_names import place_settings as place_settings
 from esacl.slots import CHOSEN as CHOSEN
 from esacl.slots import SLOTS as SLOTS
 from esacl.slots import PartsConfig as PartsConfig
-from esacl.stream_settings import SCHEMES as SCHEMES
 from esacl.stream_settings import StreamConfig as StreamConfig
 from esacl.toml import Tables as Tables
 from esacl.toml import flattened

@@ -128,7 +128,7 @@ def test_learn_starts_a_new_model_if_told_the_method(tmp_path, capsys, fails):
     esacl("learn", path, folder, "--method", "er", "--image-size", "8", "--epochs", "1", "--buffer", "10")
     told = capsys.readouterr()
     assert "task 1: 2 new classes from 8 images" in told.out
-    assert "1 of 9 images could not be read" in told.err
+    assert told.err.count("1 of 9 images could not be read") == 2, "more than a tenth: told at the end again"
     assert ContinualClassifier.load(path).method == "er"
     assert "keeps the method it began with" in fails("learn", path, folder, "--method", "der++")
     assert "--buffer 5 was given" in fails("learn", path, folder, "--buffer", "5")

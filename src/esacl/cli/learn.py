@@ -74,6 +74,7 @@ def learn_command(
     from esacl.deploy.learning import lesson, open_classifier
     from esacl.estimator.settings import settings
     from esacl.streams.folder import SIDE
+    from esacl.streams.listing import MUCH
 
     fresh: dict[str, Any] = {
         "sparsity": sparsity,
@@ -110,6 +111,8 @@ def learn_command(
     learner.partial_fit(taught.x, taught.y, held_out=given).set_params(verbose=False)
     learner.save(place)
     _tell(learner, taught, before, place)
+    if len(taught.broken) > MUCH * (len(taught.y) + len(taught.broken)):
+        _warn(taught)
 
 
 def _holdout(given: str) -> tuple[float, Path | None]:
