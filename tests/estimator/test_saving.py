@@ -137,3 +137,20 @@ def test_a_network_that_outgrew_its_plan_goes_on_after_loading_to_the_same_bits(
         answered = opened.answering()(torch.from_numpy(features(range(6))[0]).float())[0]
     earlier = ContinualClassifier.load(tmp_path / "model.esacl").predict_proba(features(range(6))[0])
     assert np.array_equal(answered.argmax(1).numpy(), earlier.argmax(1))
+
+
+@pytest.mark.parametrize(("replay", "expected"), [("none", None), ("branch", None), ("none", 1), ("branch", 2)])
+def test_a_network_that_grows_on_answers_in_two_steps_here_and_after_opening(replay, expected, tmp_path):
+    """Geometrically where nobody knows how many tasks will come, wider where more came than were planned."""
+    model = small("grow-er", buffer=40, expected_tasks=expected, options={"objective": {"replay": replay}})
+    widths = []
+    for start in (0, 2, 4, 6):
+        model.partial_fit(*features(range(start, start + 2)))
+        widths.append(model._learner._trainer.net.stored["head.weight"].shape[1])
+    assert (widths[0] < widths[-1]) == (expected is not None)
+    x, y = features(range(8), seed=4)
+    assert model.score(x, y) > 0.6
+    model.save(tmp_path / "model.esacl")
+    with torch.no_grad():
+        answered = open_model(tmp_path / "model.esacl").answering()(torch.from_numpy(x).float())[0]
+    np.testing.assert_allclose(answered.numpy(), model.predict_proba(x), atol=1e-4)

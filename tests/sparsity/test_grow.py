@@ -199,16 +199,17 @@ def test_replay_with_the_tasks_own_branch_alone_is_refused():
 
 def test_a_memory_without_replay_leaves_training_as_it_is():
     options = {"objective": {"buffer": 20, "replay": "none"}, "update": {"lr": 0.01}}
-    kept = finish(trainer("grow-er", options, net=NETS["cnn"]))
+    kept = finish(trainer("grow-er", options, net=NETS["cnn"], parts=PartsConfig(readout="own")))
     plain = finish(trainer("grow", {"update": {"lr": 0.01}}, net=NETS["cnn"]))
     assert same(weights(kept.net), weights(plain.net))
     assert kept.net.meter.executed_macs == plain.net.meter.executed_macs
     assert len(kept.parts.objective.buffer_examples()) == 20
 
 
-def branch_replay(backbone="cnn", method="grow-er") -> Trainer:
+def branch_replay(readout=None) -> Trainer:
     options = {"objective": {"buffer": 20, "replay": "branch"}, "update": {"lr": 0.01}}
-    return trainer(method, options, net=NETS[backbone], train=TrainConfig(epochs=2, batch_size=8))
+    train = TrainConfig(epochs=2, batch_size=8)
+    return trainer("grow-er", options, net=NETS["cnn"], train=train, parts=PartsConfig(readout=readout))
 
 
 def test_replay_in_the_branch_leaves_earlier_answers_as_they_are():
@@ -234,7 +235,7 @@ def test_replay_in_the_branch_trains_its_features_against_old_classes():
 
 
 def test_a_step_with_replay_in_the_branch_costs_the_trunk_and_one_branch():
-    training = branch_replay()
+    training = branch_replay(readout="own")
     meter = training.net.meter
     spent = [meter.executed_macs["train"] for event in training.run() if isinstance(event, TaskDone)]
     branches = strategy(training).branches
