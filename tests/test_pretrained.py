@@ -149,3 +149,57 @@ def test_methods_go_on_from_frozen_layers_that_are_called_once(method, freeze, s
     one, other = (load_file(file) for file in files)
     assert all(torch.equal(value, other[name]) for name, value in one.items())
     assert results[0].flops.executed < results[1].flops.executed
+
+
+def test_free_weights_return_to_their_pretrained_values(stream, weights, tmp_path):
+    chosen = settings(weights, "esacl", sparsity=0.5).to_mapping()
+    del chosen["objective"]
+    chosen["update"] = {"lr": 0.0}
+    chosen["train"] = {**chosen["train"], "epochs": 1}
+    with start(esacl.Config.from_mapping(chosen), tmp_path / "run", stream=stream) as run:
+        assert run.config.options["sparsity"]["expand"] == "initial"
+        assert run.config.options["sparsity"]["polytope"] is False
+        for event in run.events():
+            if isinstance(event, EpochDone) and event.task == 1:
+                break
+        before = torch.load(weights, weights_only=True)
+        assert all(
+            torch.equal(run.trainer.net.stored[name], before[name]) for name in run.trainer.net.partition.prunable
+        )
+    state = run.trainer.state_dict()["parts"]["sparsity"]["initial"]
+    assert all(torch.equal(value, before[name]) for name, value in state.items())
+
+
+def test_a_classifier_begins_with_weights_and_goes_on_without_the_file(weights, tmp_path):
+    numbers = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 10)
+    x = (y[:, None, None, None] * 50 + numbers.integers(0, 40, (40, 3, 8, 8))).astype(np.uint8)
+    made = esacl.ContinualClassifier("slda", backbone="cnn", width=4, weights=str(weights), random_state=0)
+    made.partial_fit(x[:20], y[:20])
+    before = torch.load(weights, weights_only=True)
+    assert all(
+        torch.equal(value, before[name]) for name, value in made._learner.weights().items() if "backbone" in name
+    )
+    made.save(tmp_path / "model.esacl")
+    weights.unlink()
+    loaded = esacl.ContinualClassifier.load(tmp_path / "model.esacl").partial_fit(x[20:], y[20:])
+    made.partial_fit(x[20:], y[20:])
+    assert np.array_equal(loaded.predict_proba(x), made.predict_proba(x))
+    assert made.score(x, y) > 0.9
+
+
+def test_dropout_is_drawn_so_that_a_run_resumes_to_the_same_bits(tmp_path):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(Plain(), torch.nn.ReLU(), torch.nn.Dropout(0.5))
+    chosen = esacl.Config.of(method="er", limit_per_class=20, **SHORT)
+    state = torch.get_rng_state()
+    whole = esacl.run(chosen, tmp_path / "whole", backbone=module)
+    assert torch.equal(state, torch.get_rng_state())
+    with start(chosen, tmp_path / "half", backbone=module) as half:
+        next(event for event in half.events() if isinstance(event, EpochDone))
+        assert half.trainer.net.calls > 0
+    assert esacl.resume(tmp_path / "half", backbone=module).matrix == whole.matrix
+    files = [tmp_path / name / "model.safetensors" for name in ("whole", "half")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    dry = esacl.run(chosen, tmp_path / "dry", backbone=torch.nn.Sequential(*module[:2]))
+    assert dry.weights_sha256 != whole.weights_sha256

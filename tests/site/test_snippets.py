@@ -45,6 +45,7 @@ NOT_RUN = {
     "helm": "needs Kubernetes",
     "kubectl": "needs Kubernetes",
     "esacl run --method slda --stream split-cifar10": "needs CIFAR-10, and a package of weights",
+    "esacl learn animals.esacl": "needs photos; tests/test_pretrained.py teaches a classifier",
     "esacl grid": "tests/grid trains grids",
     "esacl tune": "tests/grid tunes",
     "esacl table": "tests/grid tabulates grids",

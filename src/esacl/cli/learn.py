@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 NEW = Group("For a new model only", sort_key=1)
 
 
-FLAGS = {"method", "train.epochs", "sparsity.level", "objective.buffer", "net.backbone", "net.width"}
+FLAGS = {
+    "method",
+    "train.epochs",
+    "sparsity.level",
+    "objective.buffer",
+    "net.backbone",
+    "net.width",
+    "net.weights",
+    "net.freeze",
+}
 """Settings that have a flag here."""
 
 
@@ -61,6 +70,10 @@ def learn_command(
         ),
     ] = None,
     code: Code = None,
+    weights: Annotated[
+        str | None, described("file of pre-trained weights [default: the backbone's package]", NEW)
+    ] = None,
+    freeze: Annotated[str | None, described("layers that stay as they are: all, names, until:LAYER", NEW)] = None,
     width: Annotated[int | None, described("how wide the network is [default: the backbone's own]", NEW)] = None,
     seed: Annotated[int | None, described("a number for the same result every time", NEW)] = None,
 ) -> None:
@@ -82,6 +95,8 @@ def learn_command(
         "expected_tasks": expected_tasks,
         "max_classes": max_classes,
         "width": width,
+        "weights": weights,
+        "freeze": freeze,
         "resize": resize,
         "random_state": seed,
     }

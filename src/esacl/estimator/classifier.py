@@ -20,7 +20,7 @@ from esacl.estimator.labels import Labels, given_labels
 from esacl.estimator.layout import InputLayout
 from esacl.estimator.learner import ClassifierPlan, Learner
 from esacl.estimator.progress import progress
-from esacl.estimator.settings import as_parameter, check_unchanged, own_of, resolved, settings
+from esacl.estimator.settings import as_parameter, check_unchanged, own_of, resolved, scaled_for, settings
 from esacl.estimator.storage import Saved, read, write
 from esacl.methods import Given as GivenMethod
 from esacl.nets import Given
@@ -59,6 +59,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     lr : learning rate (default: the method's own for the backbone).
     backbone, width : "auto", "mlp", "cnn", "resnet10" or "resnet18", and how wide (default: its own). Or a network of
         your own: a torch module, of which a copy is trained, or "package.module:function" (docs/own-network.md).
+    weights, freeze : a file of pre-trained weights, and the layers that stay as they are (docs/pretrained.md).
     columns : columns of the head that compete in the loss of an example: "all", "seen" (classes so far) or "task"
         (classes of its task). Default: the method's own; "seen" for gpm and la-maml (docs/estimator.md).
     max_classes : classes there will ever be, at most.
@@ -105,6 +106,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: float | None = None,
         backbone: Given = "auto",
         width: int | None = None,
+        weights: str | None = None,
+        freeze: str | None = None,
         columns: str | None = None,
         max_classes: int = 100,
         expected_tasks: int | None = None,
@@ -124,6 +127,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.lr = lr
         self.backbone = backbone
         self.width = width
+        self.weights = weights
+        self.freeze = freeze
         self.columns = columns
         self.max_classes = max_classes
         self.expected_tasks = expected_tasks
@@ -168,6 +173,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method = method if before is None or before.plan.method is None else before.plan.method
         threads = None if before is None else before.plan.config.machine.threads
         config = resolved(config, layout.shape, threads, own, method)
+        if before is None:
+            layout = scaled_for(layout, config.net, own)
         plan = ClassifierPlan(config, layout.shape, layout.inputs, self.max_classes, self.expected_tasks, own, method)
         if before is not None:
             check_unchanged(before.plan, plan)

@@ -59,7 +59,7 @@ class Learner:
         self._trainer: Trainer | None = None
         if state is not None:
             with machine(plan.config.machine) as device:
-                self._trainer = self._assembled(plan, plan.stream(history), device)
+                self._trainer = self._assembled(plan, plan.stream(history), device, fresh=False)
                 self._trainer.load_state_dict(state)
 
     def __reduce__(self) -> tuple[type["Learner"], tuple[ClassifierPlan, tuple[tuple[int, ...], ...], State | None]]:
@@ -69,8 +69,8 @@ class Learner:
     def _tasks(self) -> int:
         return UNKNOWN_TASKS if self.plan.expected is None else self.plan.expected
 
-    def _assembled(self, plan: ClassifierPlan, stream: Stream, device: torch.device) -> Trainer:
-        return assemble(plan.config, stream, device, self._tasks, plan.own, method=plan.method)
+    def _assembled(self, plan: ClassifierPlan, stream: Stream, device: torch.device, fresh: bool) -> Trainer:
+        return assemble(plan.config, stream, device, self._tasks, plan.own, method=plan.method, fresh=fresh)
 
     @property
     def seen(self) -> set[int]:
@@ -83,7 +83,7 @@ class Learner:
         history = (*self.history, tuple(sorted(set(examples.y.tolist()))))
         pupil = Learner(plan, history)
         with machine(config.machine) as device:
-            trainer = self._assembled(plan, plan.stream(history, examples), device)
+            trainer = self._assembled(plan, plan.stream(history, examples), device, fresh=self._trainer is None)
             if self._trainer is not None:
                 trainer.load_state_dict(
                     deepcopy(self._trainer.state_dict())

@@ -4,19 +4,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from esacl.config import SLOTS, Config, place_settings
+from esacl.config import SLOTS, Config, NetConfig, place_settings
 from esacl.errors import ConfigError, unknown_name
+from esacl.estimator.layout import InputLayout
 from esacl.estimator.learner import ClassifierPlan
 from esacl.machine import resolve_machine
 from esacl.methods import Method, check_settings, compose, resolve
 from esacl.methods.names import as_method
 from esacl.nets import OwnNet, is_own, is_small, name_of, own_net
+from esacl.nets.pretrained import scale_of
+from esacl.nets.weights import with_weights
 from esacl.options import check
 from esacl.short_names import as_keyword
 from esacl.streams.inputs import ImageInputs
 from esacl.streams.resize import Rule
 
-NAMED = ("method", "sparsity", "buffer", "epochs", "batch_size", "lr", "backbone", "width", "columns", "device")
+NAMED = (
+    "method",
+    "sparsity",
+    "buffer",
+    "epochs",
+    "batch_size",
+    "lr",
+    "backbone",
+    "width",
+    "weights",
+    "freeze",
+    "columns",
+    "device",
+)
 """Parameters that are settings of a run under the same name."""
 
 FREE = {"train", "update", "machine"}
@@ -123,6 +139,13 @@ def resolved(
     whole = resolve(config, stream, own, chosen)
     machine = replace(whole.machine, threads=threads)
     return replace(whole, machine=resolve_machine(machine, small=is_small(whole.net.backbone)))
+
+
+def scaled_for(layout: InputLayout, net: NetConfig, own: OwnNet | None) -> InputLayout:
+    """The layout with the scale of images that pre-trained weights are for."""
+    told = with_weights(net, None if own is None else own.module).normalise
+    scale = None if told is None or layout.stored != "uint8" else scale_of(told, layout.shape[0])
+    return layout if scale is None else replace(layout, mean=scale[0], std=scale[1])
 
 
 def check_unchanged(before: ClassifierPlan, now: ClassifierPlan) -> None:

@@ -11,6 +11,7 @@ from esacl.methods.contract import misfit
 from esacl.methods.method import Method
 from esacl.methods.names import compose
 from esacl.nets import OwnNet, check_backbone, resolve_backbone, traits_of
+from esacl.nets.weights import begins_with_weights
 from esacl.options import parse
 from esacl.presets import settings_of
 from esacl.streams.base import Stream
@@ -84,6 +85,7 @@ def resolve(config: Config, stream: Stream, own: OwnNet | None = None, chosen: M
     options = check_settings(config, chosen)
     backbone, width = resolve_backbone(config.net.backbone, config.net.width, stream.shape, own)
     net = traits_of(backbone, width, stream.shape, own)
+    net = replace(net, pretrained=begins_with_weights(replace(config.net, backbone=backbone)))
     fill(options["sparsity"], chosen.part("sparsity").defaults(net, options["sparsity"]))
     left = chosen.switched(options)  # without the parts that the form for this network has no use for
     gone = chosen.parts.keys() - left.parts.keys()

@@ -17,7 +17,7 @@ from esacl.nets.room import building
 from esacl.nets.traits import NetTraits
 from esacl.nets.user_code import FORM
 from esacl.nets.widths import set_widths, widths_of
-from esacl.rng import generator
+from esacl.rng import derive, generator
 from esacl.types import Outputs
 
 WHOLE = -1
@@ -31,6 +31,7 @@ class Model(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.shape = shape  # of an image
+        self.draws: int | None = None  # seed of what it draws in training mode, such as dropout
         self.own = False  # whether the backbone is the user's
         self.held: tuple[str, ...] = ()  # modules that stay in evaluation mode, as nothing moves them
         self.frozen_stages = 0  # that come first and never move
@@ -64,6 +65,7 @@ class OwnNet:
     shape: Shape  # of an image
 
     replaced: str | None = None  # its last layer in words, if that was a head
+    draws: bool = False  # whether it draws random numbers in training mode
 
     @property
     def head(self) -> str | None:
@@ -78,6 +80,7 @@ class OwnNet:
             model.to_empty(device="cpu")
             initialise(model, seed)
             model.backbone, model.own, model.replaced = deepcopy(self.module), True, self.head
+            model.draws = derive(seed, "dropout") if self.draws else None
         return model
 
     def like(self, weights: Mapping[str, Tensor]) -> Model:

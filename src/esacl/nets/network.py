@@ -18,6 +18,7 @@ from esacl.nets.layers import NORMS, fits_channels_last
 from esacl.nets.macs import backward_passes, macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
+from esacl.nets.user_code import randomness
 from esacl.nets.widths import Places, keep_channels, set_widths, widths_of
 from esacl.types import Outputs, Params, State
 
@@ -59,6 +60,7 @@ class Network:
         self.narrowed: Params | None = None  # views into the stored parameters, where a step moves these only
         self.extra: Params = {}  # trainable parameters of the parts, cleared with the network's own
         self.frozen_statistics = False  # whether BatchNorm goes on with the statistics it has, also in training mode
+        self.calls = 0  # that drew random numbers
         self.frozen = False  # whether it only answers (a teacher)
         self._dtype = _AUTOCAST.get(precision)
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "16")
@@ -85,7 +87,7 @@ class Network:
 
     def _called(self, x: Tensor, task: int | None) -> Outputs:
         """What the module answers, through the view and together with other processes where there are such."""
-        with self._precision():
+        with self._precision(), self._drawing():
             if self.route is not None and self.view is None:
                 with self.whole():
                     return self.route(x)
@@ -119,6 +121,14 @@ class Network:
             self.meter.count(len(x))
             self.meter.release()
             return vmap(grad(one), in_dims=(None, 0, 0))(stored, x, y)  # type: ignore[no-any-return]
+
+    def _drawing(self) -> AbstractContextManager[object]:
+        """Random numbers of dropout and the like, in training mode: another seed for every call, all known."""
+        seed = getattr(self.model, "draws", None)
+        if seed is None or not self.model.training:
+            return nullcontext()
+        self.calls += 1
+        return randomness(seed, str(self.calls))
 
     def _precision(self) -> AbstractContextManager[object]:
         return nullcontext() if self._dtype is None else torch.autocast(self.device.type, self._dtype)
@@ -171,13 +181,6 @@ class Network:
     def normalises_by_batch(self) -> bool:
         """Whether an answer depends on the other rows of a batch, as with BatchNorm in training mode."""
         return any(isinstance(module, NORMS) and module.training for module in self.model.modules())
-
-    @property
-    def moves_statistics(self) -> bool:
-        """Whether training moves running statistics of BatchNorm: those of layers that are not frozen."""
-        still = {module for name in self.held for module in self.model.get_submodule(name).modules()}
-        norms = (module for module in self.model.modules() if isinstance(module, NORMS))
-        return any(norm.track_running_stats and norm not in still for norm in norms)
 
     def train_mode(self) -> None:
         """Training mode, but for frozen layers; with `frozen_statistics`, BatchNorm goes on using the ones it has."""
@@ -240,6 +243,7 @@ class Network:
             "meter": self.meter.state_dict(),
             "scaler": self.scaler.state_dict(),
             "frozen_statistics": self.frozen_statistics,
+            **({"calls": self.calls} if self.calls else {}),
             "cache": self.cache.state_dict(),
         }
 
@@ -291,6 +295,6 @@ class Network:
         self.scaler.load_state_dict(state["scaler"])
         if self.prefix is not None:
             self.prefix.forget()
-        self.frozen_statistics = state["frozen_statistics"]
+        self.frozen_statistics, self.calls = state["frozen_statistics"], state.get("calls", 0)
         if "cache" in state:  # which checkpoints of before do not have
             self.cache.load_state_dict(state["cache"])

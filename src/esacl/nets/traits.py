@@ -16,13 +16,14 @@ class NetTraits:
     batchnorm: bool  # whether any layer is followed by BatchNorm
     convolutions: bool
     parameters: int
+    pretrained: bool = False  # whether training begins with weights that were learnt elsewhere
 
     @staticmethod
     def of(module: nn.Module) -> "NetTraits":
         """The properties of a module; its weights are not read, so they may be on the meta device.
 
         >>> NetTraits.of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
-        NetTraits(batchnorm=True, convolutions=True, parameters=120)
+        NetTraits(batchnorm=True, convolutions=True, parameters=120, pretrained=False)
         """
         layers = list(module.modules())
         return NetTraits(

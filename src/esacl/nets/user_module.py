@@ -34,7 +34,7 @@ def own_net(given: Given, shape: Shape, seed: int) -> OwnNet:
     replaced = probe.without_head()
     features = probe.features()
     probe.check()
-    return OwnNet(name, module, features, shape, replaced)
+    return OwnNet(name, module, features, shape, replaced, probe.draws)
 
 
 def require_user_module(recorded: str, given: Given | None, where: str) -> Given | None:

@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from esacl.code import message
 from esacl.errors import ConfigError
@@ -24,6 +23,7 @@ class Probe:
 
     def __init__(self, module: nn.Module, name: str, shape: Shape, seed: int) -> None:
         self.module, self.name = module, name
+        self.draws = False  # whether it draws random numbers in training mode: dropout, stochastic depth
         self.size = "×".join(map(str, shape))
         self.x = torch.randn(IMAGES, *shape, generator=generator(0, "probe"))
         self._check_parameters()
@@ -79,15 +79,19 @@ class Probe:
     def _check_training(self) -> None:
         twin = deepcopy(self.module).train()
         before = {name: value.clone() for name, value in twin.named_buffers()}
-        with torch.random.fork_rng(devices=[]):
-            state = torch.get_rng_state()
-            out = self._call(twin, self.x)
-            if not torch.equal(state, torch.get_rng_state()) or not torch.equal(out, self._call(twin, self.x)):
-                self._refuse(
-                    f"draws random numbers in training mode{self._dropouts()}, so no run could be resumed to the same "
-                    f"bits",
-                    "Set p = 0, or leave the layer out",
-                )
+        answers: list[Tensor] = []
+        for _ in range(2):
+            with randomness(0, "training mode"):
+                state = torch.get_rng_state()
+                answers.append(self._call(twin, self.x))
+                self.draws = not torch.equal(state, torch.get_rng_state())
+        out = answers[0]
+        if not torch.equal(*answers):
+            self._refuse(
+                "draws random numbers in training mode that torch's generator does not decide, so no run could be "
+                "resumed to the same bits",
+                "Draw them with torch, as nn.Dropout does",
+            )
         known = {f"{name}.{own}" for name, m in twin.named_modules() if isinstance(m, NORMS) for own in m._buffers}
         moved = [name for name, value in twin.named_buffers() if not torch.equal(value, before[name])]
         if strange := [name for name in moved if name.lstrip(".") not in {each.lstrip(".") for each in known}]:
@@ -120,15 +124,6 @@ class Probe:
                 self._refuse(f"has the parameter {name!r} of {value.dtype}", "Convert it with .float()")
         if not seen and next(self.module.buffers(), None) is None:
             self._refuse("has no parameters", "Give a network that can learn")
-
-    def _dropouts(self) -> str:
-        """Which layers those are, as far as can be told."""
-        found = [
-            name
-            for name, m in self.module.named_modules()
-            if (isinstance(m, _DropoutNd) and m.p > 0) or (isinstance(m, nn.MultiheadAttention) and m.dropout > 0)
-        ]
-        return f" (dropout: {', '.join(found[:3])}{' …' if len(found) > 3 else ''})" if found else ""
 
     def _call(self, module: nn.Module, x: Tensor) -> Any:
         try:

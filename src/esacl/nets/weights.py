@@ -62,6 +62,11 @@ def find_weights(net: NetConfig) -> Path | None:
     return path
 
 
+def begins_with_weights(net: NetConfig) -> bool:
+    """Whether there are weights to begin with: of a file, of a package, or of a network of the user's own."""
+    return net.weights != "none" and (net.weights is not None or is_own(net.backbone) or _entry(net) is not None)
+
+
 def with_weights(net: NetConfig, module: Module | None = None) -> NetConfig:
     """The settings with the weights spelt out: the whole path, the digest, and the scale of images they are for.
 

@@ -48,7 +48,11 @@ class EsaclOptions(DenseOptions):
     scope: Literal["global", "adaptive", "layer"] | None = option(
         None, "magnitudes compete over all layers; relative to their layer; or within it (default: by network)"
     )
-    expand: Literal["kaiming", "zero"] = option("kaiming", "freeze: how free weights start into the next task")
+    expand: Literal["kaiming", "zero", "initial"] | None = option(
+        None,
+        "freeze: how free weights start into the next task: drawn, zero, or with the values that training began with "
+        "(default: initial with pre-trained weights, else kaiming)",
+    )
     recalibrate: Literal["no", "mixed", "memory"] | None = option(  # type: ignore[assignment]  # None: by form
         None, "BatchNorm statistics anew after pruning, from these images (default: mixed; cycle: no)"
     )
@@ -92,7 +96,8 @@ class Esacl(SparsityStrategy):
             "form": form,
             "quota": "even" if freezes else "literal" if channels else "geometric",
             "recalibrate": "mixed" if freezes else "no",
-            "polytope": freezes,
+            "polytope": freezes and not net.pretrained,  # it shrinks what it does not choose
+            "expand": "initial" if net.pretrained else "kaiming",
             "scope": "layer" if channels else scope_for(net),
         }
 
@@ -110,18 +115,14 @@ class Esacl(SparsityStrategy):
                     own[name],
                     remedy="Leave it out, or use {sparsity.form:cycle}.",
                 )
-        if own["unit"] == "channel":
-            return (
-                None
-                if own["form"] != "freeze"
-                else Problem(
-                    "{given} holds what earlier tasks kept, but with {sparsity.unit:channel} what stays learns on.",
-                    "sparsity.form",
-                    "freeze",
-                    remedy="Use {sparsity.form:cycle}, or the method grow, which gives each task channels of its own.",
-                )
+        if own["unit"] == "channel" and own["form"] == "freeze":
+            return Problem(
+                "{given} holds what earlier tasks kept, but with {sparsity.unit:channel} what stays learns on.",
+                "sparsity.form",
+                "freeze",
+                remedy="Use {sparsity.form:cycle}, or the method grow, which gives each task channels of its own.",
             )
-        if own["form"] == "cycle" and own["polytope"]:
+        if own["form"] == "cycle" and own["polytope"] and own["unit"] != "channel":
             return Problem(
                 "{sparsity.form:cycle} trains by SGD and pulls weights to zero by itself, but {given} was given.",
                 "sparsity.polytope",
@@ -151,6 +152,8 @@ class Esacl(SparsityStrategy):
             for name in net.partition.needed()
             if self.channels is None
         }
+        keeps = self.options.expand == "initial" and self.freezes
+        self.initial: Params = {name: net.stored[name].detach().clone() for name in self.kept} if keeps else {}
         self._any = False
         self.task = 0
         self.steps = 1  # of an epoch
@@ -185,7 +188,7 @@ class Esacl(SparsityStrategy):
         self.task, self.steps = task.index, len(cuts(len(task.train), self.context.batch_size)) + 1
         if task.index > 0 and self.freezes:
             free = {name: ~kept for name, kept in self.kept.items()}
-            expand(net.stored, free, self.options.expand, self.context.seed, task.index)
+            expand(net.stored, free, self.options.expand or "kaiming", self.context.seed, task.index, self.initial)
 
     @torch.no_grad()
     def begin_epoch(self, net: Network, epoch: int) -> None:
@@ -264,13 +267,15 @@ class Esacl(SparsityStrategy):
 
     def state_dict(self) -> State:
         """What is kept."""
-        return {"kept": packed(self.kept), "task": self.task, "steps": self.steps}
+        initial = {"initial": dict(self.initial)} if self.initial else {}
+        return {**initial, "kept": packed(self.kept), "task": self.task, "steps": self.steps}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
         for name, mask in unpacked(state["kept"], self.kept).items():
             self.kept[name].copy_(mask)
         self._any = any(bool(kept.any()) for kept in self.kept.values())
+        self.initial = {name: value.to(self.kept[name].device) for name, value in state.get("initial", {}).items()}
         self.task, self.steps = state["task"], state["steps"]
 
 

@@ -8,11 +8,11 @@ from esacl.types import Params
 
 
 @torch.no_grad()
-def expand(weights: Params, free: Params, how: str, seed: int, task: int) -> None:
-    """Give free weights fresh values, drawn as those of a new network ("kaiming"), or zero."""
+def expand(weights: Params, free: Params, how: str, seed: int, task: int, initial: Params | None = None) -> None:
+    """Give free weights fresh values: drawn as those of a new network ("kaiming"), zero, or those of the beginning."""
     for name, mask in free.items():
         weight = weights[name]
-        fresh = torch.zeros(weight.shape)
+        fresh = initial[name] if how == "initial" and initial else torch.zeros(weight.shape)
         if how == "kaiming":
             draw = generator(seed, "expand", task, name)
             nn.init.kaiming_normal_(fresh, nonlinearity="relu", generator=draw)
