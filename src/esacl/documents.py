@@ -15,6 +15,8 @@ Amount = Annotated[float, Meta(ge=0, le=1e30)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
 Spread = Annotated[float, Meta(gt=0, le=1e30)]
+ClassName = str | int | Finite | bool
+"""What a class is called: JSON has no other numbers."""
 Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from esacl.deploy import open_model
+from esacl.deploy.about import exported
 from esacl.deploy.pictures import answers
 from esacl.deploy.tasks import own_weights, used
+from esacl.documents import ClassName, as_record
 from esacl.errors import RunError
 from esacl.nets.expansion import SEED
 from tests.deploy.models import saved, write_pictures
@@ -73,3 +75,18 @@ def test_a_task_whose_columns_the_head_lacks_is_refused(model, name, change):
 def test_random_features_that_do_not_belong_to_the_head_are_refused(model, change):
     with pytest.raises(RunError, match="do not fit"):
         replace(model, weights={**model.weights, **change}).answering()
+
+
+def test_a_class_is_called_by_no_number_that_json_lacks(model):
+    assert as_record(["a", 7, 0.5, True], tuple[ClassName, ...]) == ("a", 7, 0.5, True)
+    about = {
+        "method": "er",
+        "net": {"backbone": "mlp", "width": 16},
+        "shape": [1, 8, 8],
+        "input": {"kind": "bytes", "mean": [0.5], "std": [1.0]},
+        "tasks": [[0, 1]],
+        "accuracy": {},
+    }
+    assert exported({**about, "classes": ["0", "1"]}, {}).classes == ("0", "1")
+    with pytest.raises(RunError, match="classes"):
+        exported({**about, "classes": ["0", float("inf")]}, {})

@@ -143,3 +143,9 @@ def test_one_wrong_byte_is_read_or_gives_one_clear_line(place: int, value: int) 
     data[place] = value
     said = complaint(bytes(data))
     assert not said or (said.startswith("file ") and "\n" not in said)
+
+
+def test_the_name_of_what_is_refused_commands_no_terminal() -> None:
+    with pytest.raises(DataError, match=r"it asks for os\.sys\\x1btem, which") as caught:
+        load(b"cos\nsys\x1btem\n.", "file")
+    assert str(caught.value).isprintable()

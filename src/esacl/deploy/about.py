@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from esacl.deploy.model import InputScale, Label, Trained
-from esacl.documents import Count, Positive, Share, as_record
+from esacl.deploy.model import InputScale, Trained
+from esacl.documents import ClassName, Count, Positive, Share, as_record
 from esacl.training.checkpoint import taking_over
 from esacl.types import Params
 
@@ -29,7 +29,7 @@ class _About:
     net: _Net
     shape: Shape
     input: InputScale
-    classes: tuple[Label, ...]
+    classes: tuple[ClassName, ...]
     tasks: tuple[tuple[Count, ...], ...]
     accuracy: dict[str, list[Share | None]]
 

@@ -13,12 +13,12 @@ from esacl.artifacts import Results, RunDirectory
 from esacl.code import check_allowed
 from esacl.config import Config
 from esacl.deploy.about import Shape, exported
-from esacl.deploy.model import InputScale, Kept, Label, Trained
+from esacl.deploy.model import InputScale, Kept, Trained
 from esacl.deploy.runtime import SUFFIX as GRAPH
 from esacl.deploy.runtime import open_graph
 from esacl.deploy.weights import FORM as EXPORTED
 from esacl.deploy.weights import read_export
-from esacl.documents import Count, Finite, Spread, as_record
+from esacl.documents import ClassName, Count, Finite, Spread, as_record
 from esacl.errors import CheckpointError, DataError, RunError
 from esacl.estimator.heldout import told
 from esacl.estimator.storage import FORM as CLASSIFIER
@@ -194,6 +194,6 @@ class _Described:
     """What the weights of a run say of themselves; the first versions said less."""
 
     shape: Shape
-    classes: tuple[Label, ...]
+    classes: tuple[ClassName, ...]
     tasks: tuple[tuple[Count, ...], ...] | None = None
     inputs: _Inputs | None = None

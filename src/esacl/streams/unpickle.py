@@ -150,11 +150,16 @@ _TWINS: dict[tuple[str, str], object] = {
 }
 
 
+def _quiet(module: str, name: str) -> str:
+    """A name that commands no terminal."""
+    return ascii(f"{module}.{name}")[1:-1]
+
+
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """The twin of a global, never the global itself."""
         if (module, name) not in _TWINS:
-            raise _Refused(f"it asks for {module}.{name}, which a CIFAR file has no use for")
+            raise _Refused(f"it asks for {_quiet(module, name)}, which a CIFAR file has no use for")
         return _TWINS[module, name]
 
 
