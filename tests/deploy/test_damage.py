@@ -12,6 +12,7 @@ from esacl.deploy.tasks import own_weights, used
 from esacl.documents import ClassName, as_record
 from esacl.errors import RunError
 from esacl.nets.expansion import SEED
+from esacl.training.checkpoint import Unfit
 from tests.deploy.models import saved, write_pictures
 
 
@@ -88,5 +89,5 @@ def test_a_class_is_called_by_no_number_that_json_lacks(model):
         "accuracy": {},
     }
     assert exported({**about, "classes": ["0", "1"]}, {}).classes == ("0", "1")
-    with pytest.raises(RunError, match="classes"):
+    with pytest.raises(Unfit, match="classes"):
         exported({**about, "classes": ["0", float("inf")]}, {})
