@@ -11,7 +11,7 @@ class NetConfig:
 
     backbone: str = option(
         "auto",
-        "auto, mlp, cnn, resnet10, resnet18, efficientnet-lite0, mobilenet-v2, timm:NAME, or code of your own: "
+        "auto, mlp, cnn, resnet10, resnet18, efficientnet-lite0, mobilenet-v2, or code of your own: "
         "package.module:function",
     )
     width: int | None = option(None, "channels of the first stage (default: the backbone's own)", low=1, high=4096)
