@@ -96,7 +96,7 @@ def _file(rng: Random, place: Place) -> str:
         return f"{name} is a pipe"
     try:
         changed, told = damage_bytes.damage(rng, path.read_bytes()) if way == 4 else _content(rng, path)
-    except ValueError:  # it was damaged before
+    except (ValueError, RecursionError):  # it was damaged before
         changed, told = damage_bytes.damage(rng, path.read_bytes())
     path.write_bytes(changed)
     return f"{name}: {told}"
