@@ -9,6 +9,8 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any
 
+import torch
+
 from esacl.artifacts import RunDirectory
 from esacl.config import SLOTS
 from esacl.errors import ConfigError, RunError
@@ -106,7 +108,7 @@ def _results(run: Run, wanted: Wanted, splits: Sequence[str], code: Collection[s
         stages = stream.stages if streams else stream.stages[-1:]
         for stage in stages:
             readout.fit(net, stage, parts.objective.buffer_examples())
-    except ConfigError as error:
+    except (ConfigError, torch.linalg.LinAlgError) as error:
         return [ReadoutResult(called, split, refused=str(error)) for split in splits]
     seconds = perf_counter() - began
     spent = (Counter(net.meter.executed_macs) - macs).total()

@@ -4,20 +4,19 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
 from time import perf_counter, process_time
 
 import torch
 
 from esacl.config import TrainConfig
 from esacl.documents import Count, as_record
-from esacl.errors import Diverged
 from esacl.nets.cache import Cache
 from esacl.nets.network import Network
 from esacl.sparsity.base import Phase
 from esacl.streams.base import Examples, Stream, Task
 from esacl.streams.loading import Loader, cuts
 from esacl.training.budget import Pace, Trial, pace_of
+from esacl.training.diverged import check_loss, solvable
 from esacl.training.evaluate import Accuracies, evaluate
 from esacl.training.events import EpochDone, Event, Pruned, StepDone, TaskDone, TaskStarted
 from esacl.training.parts import Parts
@@ -84,7 +83,8 @@ class Trainer:
             left = len(self.stream.stages) - self.position.stage
             if self.position.stage_epoch == 0:
                 self.pace.begin_task(left, self.samples, self._trial, self.parts)
-            yield from self._stage(self.stream.stages[self.position.stage])
+            with solvable(self.position.stage, self.parts.update.remedy):
+                yield from self._stage(self.stream.stages[self.position.stage])
 
     def try_step(self) -> None:
         """Take one step, on a copy, to see whether a state of before can be gone on from."""
@@ -197,11 +197,7 @@ class Trainer:
             yield StepDone(stage.index, phase.name, position.epoch, epochs, len(batch), trace.loss)
         loss = total.item() / steps
         self.paper_macs += 3 * learnt.item() * net.meter.sparse
-        if not isfinite(loss):
-            raise Diverged(
-                f"training diverged: the loss of task {stage.index + 1}, epoch {position.epoch + 1} is {loss}.",
-                remedy=self.parts.update.remedy,
-            )
+        check_loss(loss, stage.index, position.epoch, self.parts.update.remedy)
         seconds = perf_counter() - began
         self.seconds["data"] += data
         self.seconds["train"] += seconds - data
