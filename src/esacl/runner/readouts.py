@@ -9,8 +9,6 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from esacl.artifacts import RunDirectory
 from esacl.config import SLOTS
 from esacl.errors import ConfigError, RunError
@@ -26,6 +24,7 @@ from esacl.readouts.bias import Bias
 from esacl.runner.active_run import Run
 from esacl.runner.entry import open_finished
 from esacl.streams import Stream
+from esacl.training.diverged import Unsolvable
 from esacl.training.evaluate import evaluate
 
 
@@ -108,7 +107,7 @@ def _results(run: Run, wanted: Wanted, splits: Sequence[str], code: Collection[s
         stages = stream.stages if streams else stream.stages[-1:]
         for stage in stages:
             readout.fit(net, stage, parts.objective.buffer_examples())
-    except (ConfigError, torch.linalg.LinAlgError) as error:
+    except (ConfigError, Unsolvable) as error:
         return [ReadoutResult(called, split, refused=str(error)) for split in splits]
     seconds = perf_counter() - began
     spent = (Counter(net.meter.executed_macs) - macs).total()

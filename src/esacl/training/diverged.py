@@ -8,6 +8,9 @@ import torch
 
 from esacl.errors import Diverged
 
+Unsolvable: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+"""What torch raises where a matrix has no inverse, or no eigenvalues that can be found."""
+
 
 def check_loss(loss: float, task: int, epoch: int, remedy: str) -> None:
     """Stop where the loss of an epoch is no number."""
@@ -20,6 +23,6 @@ def solvable(task: int, remedy: str) -> Iterator[None]:
     """What is fitted when a task ends has a solution, unless its features are too large for numbers."""
     try:
         yield
-    except torch.linalg.LinAlgError as error:
+    except Unsolvable as error:
         why = " ".join(str(error).split())
         raise Diverged(f"training diverged: nothing can be fitted to task {task + 1} ({why}).", remedy=remedy) from None
