@@ -10,6 +10,10 @@ from tests.forks import start_server
 from tests.kills.moments import Moment, strike, watch
 
 
+PATIENCE = 60
+"""Seconds after which a worker is given up."""
+
+
 class Cluster:
     """A dask cluster of this machine; there is one, started by whoever asks for it first."""
 
@@ -29,8 +33,13 @@ class Cluster:
 
     @classmethod
     def running(cls) -> "Cluster":
-        """The one."""
+        """The one, with a worker; one whose worker does not come back after a kill is replaced."""
         cls._one = cls._one or cls()
+        try:
+            cls._one._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            cls.stop()
+            cls._one = cls()
         return cls._one
 
     @classmethod
@@ -42,7 +51,6 @@ class Cluster:
 
     def arm(self, moment: Moment | None, diary: Path, victim: int | None) -> None:
         """The worker kills a process, or itself, when its own moment has come; None: never."""
-        self._client.wait_for_workers(1)
         self._client.run(_arm, moment, diary, victim)
 
 
