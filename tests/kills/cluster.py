@@ -9,7 +9,6 @@ from typing import ClassVar
 from tests.forks import start_server
 from tests.kills.moments import Moment, strike, watch
 
-
 PATIENCE = 60
 """Seconds after which a worker is given up."""
 
