@@ -22,6 +22,7 @@ LAYERS = [
         "slots",
         "toml",
         "options",
+        "pickles",
         "ranking",
         "presets",
         "rng",

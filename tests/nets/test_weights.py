@@ -2,6 +2,7 @@ import json
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import torch
@@ -224,3 +225,40 @@ def test_no_code_in_a_file_of_weights_is_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read as plain weights"):
         load_weights(model(), file)
     assert not (tmp_path / "ran").exists()
+
+
+def with_pickle(path: Path, pickle: bytes) -> Path:
+    """A file of weights whose pickle is this one."""
+    saved(path, {"a": torch.zeros(1)})
+    with ZipFile(path) as whole:
+        records = {name: whole.read(name) for name in whole.namelist()}
+    with ZipFile(path, "w") as archive:
+        for name, record in records.items():
+            archive.writestr(name, pickle if name.endswith("data.pkl") else record)
+    return path
+
+
+TWICE = b"\x80\x02}()q\x01" + b"".join(b"h%c\x86q%c" % (n, n + 1) for n in range(1, 60)) + b"K\x01u."
+DEEP = b"\x80\x02}()" + b"\x85" * 200_000 + b"K\x01u."
+
+
+@pytest.mark.parametrize(("pickle", "told"), [(TWICE, "again and again"), (DEEP, "over 100 deep")])
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_name_whose_hash_would_never_be_done_is_refused(
+    tmp_path: Path, pickle: bytes, told: str, archive: bool
+) -> None:
+    file = tmp_path / "w.pth"
+    if archive:
+        with_pickle(file, pickle)
+    else:
+        file.write_bytes(pickle)
+    with pytest.raises(ConfigError, match=f"cannot be read as plain weights: .*{told}"):
+        load_weights(model(), file)
+
+
+def test_tuples_that_entries_share_are_read_in_either_form_of_torch(tmp_path: Path) -> None:
+    betas = (0.9, 0.999)
+    state = {"state_dict": backbone_state(), "groups": [{"betas": betas} for _ in range(1000)]}
+    for name, archive in (("new.pth", True), ("old.pth", False)):
+        torch.save(state, tmp_path / name, _use_new_zipfile_serialization=archive)
+        assert "tensors" in load_weights(model(), tmp_path / name)

@@ -99,6 +99,13 @@ def test_a_memo_number_that_would_reserve_gigabytes_is_refused() -> None:
             load(b"\x80\x02}" + memo + b".", "file")
 
 
+def test_tuples_that_are_put_into_one_another_without_end_are_refused() -> None:
+    twice = b"".join(b"h%c\x86q%c" % (number, number + 1) for number in range(1, 60))
+    for tuples, told in ((twice, "again and again"), (b"\x85" * 900_000, "over 100 deep")):
+        with pytest.raises(DataError, match=f"not safe to read: .*{told}"):
+            load(b"\x80\x02}()q\x01" + tuples + b"K\x01u.", "file")
+
+
 def test_a_pickle_cannot_change_what_stands_for_numpy() -> None:
     for target in (b"cnumpy\ndtype\n", b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\nndarray\n"):
         for state in (b"}U\x08__call__K\x01s", b"N}U\x08__call__K\x01s\x86"):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from esacl.errors import CheckpointError, ConfigError
 from esacl.files import user_path
 from esacl.nets.model import Model, backbone_named
 from esacl.nets.pretrained import Pretrained, Scale, scale_text
+from esacl.pickles import check_operations
 from esacl.sealed import described, read_tensors
 
 SUFFIXES = (".safetensors", ".pth", ".pt")
@@ -33,6 +35,9 @@ PLAIN = {
     *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
 }
 """Types of numbers that weights may have."""
+
+PICKLES = 5
+"""In files of torch before 1.6: a mark, a version, the machine, the weights, and the keys of their numbers."""
 
 COUNTER = "num_batches_tracked"  # of BatchNorm, which old files do not have
 
@@ -160,6 +165,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of damaged and of outdated files: what is read is checked
+            _check_operations(path)
             found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of the format, the system, or code that a pickle wants to run
         raise ConfigError(
@@ -170,6 +176,21 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
             why=message(error),
         ) from None
     return _tensors(found, path)
+
+
+def _check_operations(path: Path) -> None:
+    """Refuse pickles that would never be done: those in an archive, or in old files those before the numbers."""
+    with path.open("rb") as file:
+        archive = file.read(4) == b"PK\x03\x04"
+        file.seek(0)
+        if not archive:
+            for _ in range(PICKLES):
+                check_operations(file)
+            return
+        with ZipFile(file) as zipped:
+            for entry in zipped.infolist():
+                if entry.filename.endswith("data.pkl"):
+                    check_operations(zipped.read(entry))
 
 
 def _tensors(found: Any, path: Path) -> tuple[dict[str, Tensor], str]:

@@ -5,7 +5,6 @@ other name is refused, and arrays are built from checked bytes after loading: no
 """
 
 import pickle
-import pickletools
 from io import BytesIO
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from esacl.errors import DataError
+from esacl.pickles import Refused, check_operations
 
 _DTYPES: dict[str, np.dtype[Any]] = {"u1": np.dtype("u1"), "i4": np.dtype("<i4"), "i8": np.dtype("<i8")}
 _ARRAY_CLASS = "numpy.ndarray"  # an immutable token: the pickle only passes it to _reconstruct
@@ -22,12 +22,12 @@ _ARRAY_CLASS = "numpy.ndarray"  # an immutable token: the pickle only passes it 
 def load(data: bytes, where: str) -> dict[str, Any]:
     """The dictionary in a pickle: text keys; values are arrays, lists, numbers, strings. `where` names it in errors."""
     try:
-        _check_operations(data)
+        check_operations(data, _USELESS)
         loaded = _Unpickler(BytesIO(data), encoding="bytes").load()
         if not isinstance(loaded, dict):
             raise DataError(f"{where} does not hold a dictionary but {type(loaded).__name__!r}.")
         return {_text(key): _plain(value) for key, value in loaded.items()}
-    except _Refused as error:
+    except Refused as error:
         raise DataError(f"{where} is not safe to read: {error}.") from None
     except DataError:
         raise
@@ -36,38 +36,7 @@ def load(data: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where} is damaged or not a pickle: {reason}.") from None
 
 
-MOST_OPERATIONS = 2_000_000
-"""The largest official pickle has an eighth of them."""
-
 _USELESS = {"DUP", "POP", "POP_MARK", "EMPTY_SET", "ADDITEMS", "FROZENSET", "OBJ", "INST", "NEWOBJ", "NEWOBJ_EX"}
-
-
-def _check_operations(data: bytes) -> None:
-    """Refuse what would take memory or time without end, before anything is loaded.
-
-    The unpickler reserves memory up to the largest memo number; an honest one counts its entries. A tuple that is
-    fetched from the memo could be put into the next one twice, and so on: its hash would never be done.
-    """
-    tuples: set[int] = set()  # memo numbers
-    memoized, tuple_on_top = 0, False
-    for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
-        name = operation.name
-        if count > MOST_OPERATIONS or name in _USELESS:
-            raise _Refused(f"the operation {name} was refused" if name in _USELESS else f"it has over {count} steps")
-        if name.endswith("PUT") or name == "MEMOIZE":
-            number = memoized if argument is None else int(argument)
-            if number > count:
-                raise _Refused(f"memo number {number} was refused")
-            memoized += 1
-            (tuples.add if tuple_on_top else tuples.discard)(number)
-        else:
-            if name.endswith("GET") and argument is not None and int(argument) in tuples:
-                raise _Refused("a tuple that is used again was refused")
-            tuple_on_top = name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
-
-
-class _Refused(Exception):
-    """Something in the pickle that a CIFAR file does not need."""
 
 
 class _Dtype:
@@ -78,13 +47,13 @@ class _Dtype:
     def __init__(self, code: Any) -> None:
         code = _text(code)
         if code not in _DTYPES:
-            raise _Refused(f"an array of type {code!r} was refused")
+            raise Refused(f"an array of type {code!r} was refused")
         self.value = _DTYPES[code]
 
     def __setstate__(self, state: Any) -> None:
         order, structure = _text(state[1]), state[2:5]
         if order not in ("<", "|") or any(part is not None for part in structure):
-            raise _Refused("an array with a structured or big-endian type was refused")
+            raise Refused("an array with a structured or big-endian type was refused")
 
 
 class _Array:
@@ -100,9 +69,9 @@ class _Array:
         _, shape, dtype, fortran, raw = self._state
         sizes = isinstance(shape, tuple) and len(shape) <= 2 and all(type(n) is int and n >= 0 for n in shape)
         if not sizes or not isinstance(dtype, _Dtype) or not isinstance(raw, bytes):
-            raise _Refused("an array that is not a plain table of whole numbers was refused")
+            raise Refused("an array that is not a plain table of whole numbers was refused")
         if prod(shape) * dtype.value.itemsize != len(raw):
-            raise _Refused(f"an array of shape {shape} with {len(raw)} bytes was refused")
+            raise Refused(f"an array of shape {shape} with {len(raw)} bytes was refused")
         table: npt.NDArray[Any] = np.frombuffer(raw, dtype.value).reshape(shape, order="F" if fortran else "C")
         return table
 
@@ -118,7 +87,7 @@ class _Reconstruct(_Function):
 
     def __call__(self, *arguments: Any) -> _Array:
         if arguments[0] != _ARRAY_CLASS:
-            raise _Refused("an array of a foreign class was refused")
+            raise Refused("an array of a foreign class was refused")
         return _Array()
 
 
@@ -137,7 +106,7 @@ class _Encode(_Function):
     def __call__(self, *arguments: Any) -> bytes:
         text, encoding = arguments
         if not isinstance(text, str) or encoding != "latin1":
-            raise _Refused("an encoded text other than latin1 was refused")
+            raise Refused("an encoded text other than latin1 was refused")
         return text.encode("latin1")
 
 
@@ -159,13 +128,13 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """The twin of a global, never the global itself."""
         if (module, name) not in _TWINS:
-            raise _Refused(f"it asks for {_quiet(module, name)}, which a CIFAR file has no use for")
+            raise Refused(f"it asks for {_quiet(module, name)}, which a CIFAR file has no use for")
         return _TWINS[module, name]
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, bytes | str):
-        raise _Refused(f"a name that is not text but {type(value).__name__} was refused")
+        raise Refused(f"a name that is not text but {type(value).__name__} was refused")
     return value.decode("latin1") if isinstance(value, bytes) else value
 
 
