@@ -30,6 +30,9 @@ def test_a_network_of_ones_own_gets_the_settings_of_what_it_is(module: nn.Module
     own = own_net(module, (1, 8, 8), seed=0)
     named = NetConfig(f"<{type(module).__name__}>")
     resolved = resolve(Config("esacl", net=named), STREAM, own)
-    twin = resolve(Config("esacl", net=NetConfig("cnn" if isinstance(module, Normed) else "mlp")), STREAM)
+    like = NetConfig("cnn" if isinstance(module, Normed) else "mlp")
+    of_given_weights = {"expand": "initial", "polytope": False}
+    twin = resolve(Config("esacl", net=like, options={"sparsity": of_given_weights}), STREAM)
     assert resolved.options == twin.options
-    assert resolved.options["update"]["radius"] == (2.0 if isinstance(module, Normed) else 0.35)
+    polytope = resolve(Config("esacl", net=named, options={"sparsity": {"polytope": True}}), STREAM, own)
+    assert polytope.options["update"]["radius"] == (2.0 if isinstance(module, Normed) else 0.35)

@@ -164,13 +164,14 @@ def test_resolving_keeps_what_was_given() -> None:
 @pytest.mark.parametrize("rule", [UpdateRule, PolytopeUpdate])
 def test_every_backbone_has_defaults_of_its_own(rule: type[UpdateRule], backbone: str) -> None:
     name = "esacl" if rule is PolytopeUpdate else "er"
-    resolved = resolve(Config(name, net=NetConfig(backbone)), stream(shape=(3, 33, 33)))
+    steps = {"sparsity": {"polytope": True}} if rule is PolytopeUpdate else {}
+    resolved = resolve(Config(name, net=NetConfig(backbone), options=steps), stream(shape=(3, 33, 33)))
     net = traits_of(backbone, None, (3, 33, 33))
     suited = rule.defaults(net, dict.fromkeys(("eta", "averaging")))
     assert suited.keys() >= {"lr"}
     assert {key: resolved.options["update"][key] for key in suited} == suited
     given = dict.fromkeys(suited, 0.25)
-    kept = resolve(Config(name, net=NetConfig(backbone), options={"update": given}), stream(shape=(3, 33, 33)))
+    kept = resolve(Config(name, net=NetConfig(backbone), options={**steps, "update": given}), stream(shape=(3, 33, 33)))
     assert {key: kept.options["update"][key] for key in suited} == given
 
 

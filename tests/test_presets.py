@@ -136,7 +136,13 @@ def test_a_preset_leaves_out_what_is_switched_off(off: str) -> None:
         assert "gradient" not in run.options
     else:
         assert type(built.update) is UpdateRule
-        assert run.options["update"] == {"lr": 0.01, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant"}
+        assert run.options["update"] == {
+            "lr": 0.01,
+            "backbone_lr": None,
+            "momentum": 0.0,
+            "weight_decay": 0.0,
+            "schedule": "constant",
+        }
     assert resolve(run, LARGE) == run
 
 

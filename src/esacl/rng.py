@@ -4,6 +4,8 @@ A generator is derived from (seed, name, ...), so adding a consumer never shifts
 Where a number must belong to an *example* (augmentation), it is a hash of its key instead of a draw.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 
 import torch
@@ -23,6 +25,14 @@ def derive(seed: int, *names: str | int) -> int:
 def generator(seed: int, *names: str | int) -> torch.Generator:
     """A CPU generator of its own for the consumer called `names`."""
     return torch.Generator().manual_seed(derive(seed, *names))
+
+
+@contextmanager
+def randomness(seed: int, name: str) -> Iterator[None]:
+    """Torch's global generator, which others' code draws from, as the seed and a name have it; afterwards as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive(seed, name))
+        yield
 
 
 def _shift(x: Tensor, bits: int) -> Tensor:

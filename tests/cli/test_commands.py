@@ -35,7 +35,7 @@ def test_results_have_the_stable_schema(finished):
     assert results["class_il"] == pytest.approx(sum(results["matrix"]["class_il"][-1]) / 5)
     assert set(results["flops"]) == {"paper", "sparse", "executed", "credited"}
     assert 0 < results["flops"]["paper"] < results["flops"]["sparse"] == results["flops"]["executed"]
-    assert set(results["seconds"]) == {"total", "train", "evaluate", "data"}
+    assert set(results["seconds"]) == {"total", "train", "evaluate", "data", "cpu"}
     assert sum(results["seconds"][part] for part in ("train", "evaluate", "data")) <= results["seconds"]["total"]
     assert set(results["footprint_bytes"]) == {"parameters", "activations", "gradients"}
     assert results["peak_memory_bytes"] > sum(results["footprint_bytes"].values()) > 0

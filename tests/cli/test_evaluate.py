@@ -93,7 +93,21 @@ def test_predict_runs_a_graph(model, tree, tmp_path, capsys, fails):
 
 def test_learn_tells_how_good_old_and_new_classes_are(tmp_path, capsys, fails):
     path, week = tmp_path / "new.esacl", write_pictures(tmp_path / "1", range(2), each=20)
-    esacl("learn", path, week, "--method", "finetune", "--image-size", "8", "--epochs", "8", "--holdout", "0.4")
+    esacl(
+        "learn",
+        path,
+        week,
+        "--method",
+        "finetune",
+        "--image-size",
+        "8",
+        "--epochs",
+        "8",
+        "--holdout",
+        "0.4",
+        "--seed",
+        "1",
+    )
     told = capsys.readouterr()
     assert "from 40 images (16 of them held out)" in told.out
     assert "right on held-out images: 100.0% of 16 of new ones" in told.out

@@ -130,7 +130,7 @@ def test_interrupted_while_a_report_is_written_keeps_the_old_one(interrupts, fin
         (["run", "--method"], "esacl run needs --method: method to train"),
         (["learn", "model"], "esacl learn needs FOLDER: folder that holds one sub-folder of images for each class."),
         (["data", "gte"], 'Unknown command "gte". Did you mean "get"? Allowed: check, get. `esacl data --help`'),
-        (["frobnicate"], "Allowed: data, export, grid, inspect, landscape, learn, methods, parts, predict, readouts, "),
+        (["frobnicate"], "Allowed: data, evaluate, export, grid, inspect, landscape, leaderboard, learn, methods, "),
         (["run", "--jobs", "2"], "Unknown option: --jobs. Did you mean --json? `esacl run --help` lists"),
         (["run", "--processes", "0"], "--processes 0 is not allowed. Allowed: a whole number from 1 to"),
         (["run", "--backbone", "nosuch:net"], "backbone 'nosuch:net' cannot be imported from"),

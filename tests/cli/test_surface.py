@@ -134,7 +134,7 @@ SURFACE = {
         "FOLDER",
         "MODEL",
     ],
-    "export": ["--backbone", "--code", "--format", "--out", "--task", "-o", "MODEL"],
+    "export": ["--backbone", "--code", "--compact", "--format", "--out", "--task", "-o", "MODEL"],
     "methods": ["--json", "NAME"],
     "parts": ["--json", "SLOT"],
     "streams": ["--json"],

@@ -18,8 +18,8 @@ from esacl.nets.layers import NORMS, fits_channels_last
 from esacl.nets.macs import backward_passes, macs_per_example
 from esacl.nets.meter import Meter
 from esacl.nets.partition import Partition, partition
-from esacl.nets.user_code import randomness
 from esacl.nets.widths import Places, keep_channels, set_widths, widths_of
+from esacl.rng import randomness
 from esacl.types import Outputs, Params, State
 
 View = Callable[[Params, int | None], Params]  # (stored parameters, task) → effective parameters

@@ -1,15 +1,12 @@
 """Networks of the user's own by name: package.module:function, or path/to/file.py:function."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import nn
 
 from esacl.code import form, imported, message, reachable
 from esacl.errors import ConfigError
-from esacl.rng import derive
+from esacl.rng import randomness
 
 FORM = form("function")
 
@@ -41,11 +38,3 @@ def made(name: str, found: Any) -> nn.Module:
             f"or with its weights."
         )
     return module
-
-
-@contextmanager
-def randomness(seed: int, name: str) -> Iterator[None]:
-    """Torch's global generator, which layers draw from, as the seed and a name have it; afterwards as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, name))
-        yield

@@ -12,8 +12,7 @@ from esacl.code import message
 from esacl.errors import ConfigError
 from esacl.nets.backbones import Shape
 from esacl.nets.layers import NORMS
-from esacl.nets.user_code import randomness
-from esacl.rng import generator
+from esacl.rng import generator, randomness
 
 IMAGES = 3  # of a call: no usual size of anything else
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from esacl.code import imported, message
 from esacl.errors import ConfigError
-from esacl.rng import keyed_integers
+from esacl.rng import keyed_integers, randomness
 
 
 def apply(name: str, images: Tensor, key: int, index: Tensor) -> Tensor:
@@ -20,8 +20,7 @@ def apply(name: str, images: Tensor, key: int, index: Tensor) -> Tensor:
 
 
 def _one(name: str, transform: Callable[[Tensor], Any], image: Tensor, seed: int) -> Tensor:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with randomness(seed, "transform"):
         try:
             found = transform(image.clone())
         except Exception as error:
