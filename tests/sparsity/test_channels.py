@@ -106,7 +106,7 @@ def test_as_few_weights_are_left_as_asked_for_and_the_meter_charges_what_torch_c
 
 
 def test_later_tasks_execute_less_and_a_narrow_network_is_an_ordinary_one():
-    training = removing(level=0.8)
+    training = removing(level=0.8, parts=PartsConfig(readout="own"))
     charged, found = [0], []
     for event in training.run():
         if isinstance(event, TaskDone):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from esacl.config import TrainConfig
+from esacl.config import PartsConfig, TrainConfig
 from esacl.nets import Network
 from esacl.objectives.base import Objective
 from esacl.optim.constraint import StepConstraint
@@ -159,7 +159,7 @@ def test_a_finished_run_has_nothing_more_to_tell() -> None:
 
 
 def test_samples_and_cost_are_what_was_planned_and_called() -> None:
-    training = finish(trainer("er", {"objective": {"replay_batch": 4}}))
+    training = finish(trainer("er", {"objective": {"replay_batch": 4}}, parts=PartsConfig(readout="own")))
     meter, examples = training.net.meter, 3 * 2 * 24
     assert training.samples == training.planned_samples() == examples
     assert training.paper_macs == pytest.approx(3 * examples * meter.dense, rel=1e-3)

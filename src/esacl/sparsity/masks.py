@@ -42,6 +42,9 @@ def packed(masks: Params) -> State:
 
 def unpacked(state: State, like: Params) -> Params:
     """Masks of these shapes that were packed."""
+    for name, mask in like.items():
+        if state[name].numel() != -(-mask.numel() // 8):
+            raise ValueError(f"the mask of {name} is not one of {mask.numel()} weights")
     return {name: unpack(state[name], mask.shape).to(mask.device) for name, mask in like.items()}
 
 
