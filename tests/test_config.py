@@ -73,9 +73,10 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
     for slot in sorted(SLOTS, key=lambda slot: slot != "sparsity"):  # first the slot that switches others off
         tables[slot] = draw(tables_of(METHODS[method].switched(tables).part(slot).Options))
         if METHODS[method].part(slot) is Esacl:
+            tables[slot].pop("unit", None)  # whole channels have no use for that form
             tables[slot]["form"] = "freeze"  # the other one has no use for some update options
             tables[slot] = {name: value for name, value in tables[slot].items() if name not in OF_THE_PULL}
-    contradicting = {"update": ("eta", "averaging"), "selection": ("redundant",), "gradient": ("every",)}
+    contradicting = {"update": ("eta", "averaging", "scope"), "selection": ("redundant",), "gradient": ("every",)}
     for slot, names in {**contradicting, "constraint": ("norms",), "train": ("columns",)}.items():
         for name in names:
             tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
@@ -83,6 +84,8 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables["sparsity"].pop("recalibrate", None)
     if METHODS[method].needs_validation or tables["train"].get("split") == "validation":
         tables["stream"].pop("validation", None)
+    if not METHODS[method].trains:
+        tables["net"].pop("freeze", None)
     if METHODS[method].needs_task_id:
         tables["train"].pop("scenario", None)
     return tables
