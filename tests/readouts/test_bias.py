@@ -124,3 +124,10 @@ def test_examples_are_held_out_by_default_only_where_nothing_is_remembered():
         for name in ("er", "finetune", "ewc")
     }
     assert held == {"er": 0, "finetune": 10, "ewc": 10}
+
+
+@pytest.mark.parametrize("name", ["scale", "shift"])
+def test_a_state_of_other_classes_is_refused(name):
+    state = readout().state_dict()
+    with pytest.raises(ValueError, match=r"a readout of 6 classes has no values of shape \[5\]"):
+        readout().load_state_dict({**state, name: torch.ones(5)})

@@ -99,6 +99,12 @@ def test_labels_may_be_anything_hashable(labels: list[Any], names: tuple[str, ..
     assert from_arrays(FEATURES, labels * 5).class_names == names
 
 
+@pytest.mark.parametrize("label", [torch.ones(2), np.ones((1, 2))])
+def test_a_label_with_several_values_is_refused(label: Any) -> None:
+    with pytest.raises(DataError, match=r"y_train has the label .* in row 1; a label is a number or a text"):
+        from_arrays(np.zeros((4, 3), np.float32), [0, label, 1, 1], classes_per_task=1)
+
+
 @pytest.mark.parametrize("kind", [np.array, torch.tensor])
 def test_labels_may_be_arrays(kind: Callable[[list[int]], Any]) -> None:
     assert from_arrays(FEATURES, kind(Y)).fingerprint() == from_arrays(FEATURES, Y).fingerprint()

@@ -151,8 +151,16 @@ class LinearReadout(FeatureReadout):
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a state of before."""
+        check_columns(self.context.classes, state["weight"], state["bias"])
         self.weight = state["weight"].clone().to(self.context.device)
         self.bias = state["bias"].clone().to(self.context.device)
+
+
+def check_columns(classes: int, *values: Tensor) -> None:
+    """Refuse what is not there once for each class."""
+    for value in values:
+        if not value.ndim or len(value) != classes:
+            raise ValueError(f"a readout of {classes} classes has no values of shape {list(value.shape)}")
 
 
 def untrained_head(parts: Mapping[str, type[Part]]) -> Problem:

@@ -14,7 +14,7 @@ from esacl.nets.network import Network
 from esacl.options import option
 from esacl.part import Part
 from esacl.problem import Problem
-from esacl.readouts.base import FeatureReadout, untrained_head
+from esacl.readouts.base import FeatureReadout, check_columns, untrained_head
 from esacl.readouts.examples import balanced
 from esacl.rng import generator
 from esacl.streams.base import Examples, Task
@@ -145,6 +145,7 @@ class Bias(FeatureReadout):
         """Continue from a state of before; from that of the head, uncorrected."""
         if not state:
             return
+        check_columns(len(self.scale), state["scale"], state["shift"])
         self.scale, self.shift = (state[name].clone().to(self.context.device) for name in ("scale", "shift"))
         self.kept = {index: Examples(own["x"].cpu(), own["y"].cpu()) for index, own in state["kept"].items()}
 
