@@ -88,7 +88,7 @@ class LocalGrid(Front):
     """`esacl grid` with a worker of its own: the command is killed, and the worker with it."""
 
     kinds = ("write",)
-    writes = 14  # a finished run alone has seven files, each with its folder
+    writes = 8  # of the command: the recipe, the tables and the page, each with its folder
 
     def _words(self) -> list[str]:
         recipe = self.setup.write_recipe(self.folder / "recipe.toml")
@@ -107,6 +107,7 @@ class GridClient(LocalGrid):
     """`esacl grid --scheduler`: the command is killed at a write of its own, or at a step of the worker."""
 
     kinds = ("step", "write")
+    writes = 14  # a finished run alone has seven files, each with its folder
 
     def _cluster(self) -> list[str]:
         return ["--scheduler", Cluster.running().address]

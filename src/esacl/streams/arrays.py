@@ -205,7 +205,7 @@ def _labels(values: Labels, what: str) -> list[Hashable]:
         raise DataError(f"{what} is {found!r}, but one label for each example is needed: [N].")
     labels = list(found.tolist() if isinstance(found, np.ndarray) else found)
     for row, label in enumerate(labels):
-        if not isinstance(label, Hashable) or label is None or getattr(label, "shape", ()) or label != label:
+        if not isinstance(label, Hashable) or label is None or bool(getattr(label, "shape", False)) or label != label:
             raise DataError(f"{what} has the label {label!r} in row {row}; a label is a number or a text.")
     return labels
 
