@@ -92,7 +92,7 @@ def test_graphs_agree_in_another_runtime(grown, task, tmp_path):
         for name in ("dense", "compact")
     ]
     for one, other in zip(*found):
-        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-4)
     with torch.no_grad():
         shares, _ = model.compacted()(torch.from_numpy(x))
     np.testing.assert_allclose(shares.numpy(), found[0][0], atol=1e-5)
