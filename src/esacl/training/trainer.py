@@ -89,7 +89,7 @@ class Trainer:
     def try_step(self) -> None:
         """Take one step, on a copy, to see whether a state of before can be gone on from."""
         if not self.finished:
-            next(event for event in self.run() if isinstance(event, StepDone))
+            next((event for event in self.run() if isinstance(event, StepDone)), None)  # after the last step, none
 
     def _trial(self) -> Trial:
         """What the first steps of the coming task cost, without a cache; everything is as before afterwards."""
