@@ -76,7 +76,12 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
             tables[slot].pop("unit", None)  # whole channels have no use for that form
             tables[slot]["form"] = "freeze"  # the other one has no use for some update options
             tables[slot] = {name: value for name, value in tables[slot].items() if name not in OF_THE_PULL}
-    contradicting = {"update": ("eta", "averaging", "scope"), "selection": ("redundant",), "gradient": ("every",)}
+    contradicting = {
+        "update": ("eta", "averaging", "scope"),
+        "selection": ("redundant",),
+        "gradient": ("every",),
+        "objective": ("replay",),
+    }
     for slot, names in {**contradicting, "constraint": ("norms",), "train": ("columns",)}.items():
         for name in names:
             tables[slot].pop(name, None)  # what contradicts other settings has tests of its own
@@ -86,6 +91,7 @@ def settings_tables(draw: st.DrawFn) -> dict[str, Any]:
         tables["stream"].pop("validation", None)
     if not METHODS[method].trains:
         tables["net"].pop("freeze", None)
+    tables["net"].pop("weights", None)  # which choose another update rule for EsaCL
     if METHODS[method].needs_task_id:
         tables["train"].pop("scenario", None)
     return tables

@@ -63,7 +63,7 @@ def test_names_in_a_pickle_are_text(key):
 
 
 def test_a_pickle_of_endless_steps_is_refused(monkeypatch):
-    monkeypatch.setattr("esacl.streams.unpickle.MOST_OPERATIONS", 100)
+    monkeypatch.setattr("esacl.pickles.MOST_OPERATIONS", 100)
     with pytest.raises(DataError, match="steps"):
         load(pickle.dumps({"a": list(range(200))}, protocol=2), "it")
 

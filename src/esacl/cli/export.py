@@ -21,7 +21,8 @@ def export_command(
     ],
     out: Annotated[Path, described("file to write", OUTPUT, name=["--out", "-o"])],
     compact: Annotated[
-        bool, described("onnx: leave out channels that answers do not need, branches of grow apart", OUTPUT)
+        bool,
+        described("onnx: leave out channels that answers do not need, branches of grow apart", OUTPUT, negative=""),
     ] = False,
     task: Task = None,
     backbone: Own = None,
